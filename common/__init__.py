@@ -1,0 +1,1 @@
+"""What both halves must agree on."""
