@@ -1,0 +1,35 @@
+"""Gaussian noise.
+
+Guarantee: a vector that moves by at most `unit` (l2) when one record is added or removed, released with
+N(0, (z * unit)^2) on every coordinate, is a Gaussian mechanism of noise multiplier z; when a record is replaced
+it moves by up to 2 * unit, so the multiplier is z/2. The cost is the accountant's to say (`accountant`).
+Symbols: z -> noise_multiplier, d -> dimension.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Independent normal noise on every coordinate; `scale` is its standard deviation."""
+
+    noise_multiplier: float
+
+    def scale(self, unit: float) -> float:
+        """Standard deviation of a coordinate where one record added or removed moves the vector by `unit`."""
+        return self.noise_multiplier * unit
+
+    def draw(self, dimension: int, scale: float, rng: np.random.Generator) -> NDArray[np.float64]:
+        """A noise vector [d]."""
+        noise = rng.standard_normal(dimension)
+        noise *= scale
+        return noise
+
+    def second_moment(self, dimension: int, scale: float) -> float:
+        """Expected squared norm: d * scale^2."""
+        return dimension * scale**2

@@ -1,0 +1,175 @@
+"""A private look at an edge's loss: two noisy numbers for the stage controller.
+
+Source: design of the closed-loop controller (no paper): for the model at hand, a cap B and a bound c,
+
+    p = ( mean_i min(F_i, B)/B ,  w * mean_i 1[|grad F_i| <= c] ) + N(0, (z_q * sqrt(1 + w^2)/n)^2 I),   w = 1/2
+
+Guarantee: one record contributes a point of [0, 1/n] x [0, w/n], so p moves by at most sqrt(1 + w^2)/n and one
+answer is a Gaussian release of multiplier z_q without sampling. (Under replace_one the accountant halves the
+multiplier, as for every Gaussian event; here that overstates the cost.)
+Symbols: n -> records, F -> losses, B -> cap, c -> bound, z_q -> noise_multiplier of a probe, z -> of training,
+q -> sampling_rate.
+
+| input | result |
+|---|---|
+| a loss that is not finite, or above the cap | counts as the cap |
+| a negative loss | counts as 0 |
+| a norm that is not finite | counts as above the bound |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from common.errors import ConfigError, Fault, SensitivityError
+from common.events import Event
+from common.privacy import lattice
+from common.privacy.noise import noise_of
+
+WEIGHT = 0.5
+"""Weight w of the share of small gradients in the answer."""
+
+PURE_NOISE_MULTIPLIER = 15.0
+"""Probe noise z_q beside the spherical Laplace mechanism, whose budget has no Renyi share to take."""
+
+_ORDERS = np.arange(2, 129)
+
+
+def answer_std(event: Event, records: int) -> float:
+    """Standard deviation of the noise in each component of one edge's answer; 0 without noise."""
+    noise = noise_of(event)
+    return 0.0 if noise is None else noise.scale(_sensitivity(records))
+
+
+@dataclass(frozen=True)
+class ProbePlan:
+    """How one edge answers probes over all its `records`."""
+
+    event: Event
+    records: int
+
+    def answer(
+        self, losses: NDArray[Any], norms: NDArray[Any], cap: float, bound: float, rng: np.random.Generator
+    ) -> tuple[Event, tuple[float, float]]:
+        """The released answer and what it costs.
+
+        Args:
+            losses: [records] loss of every record.
+            norms: [records] norm of every record's gradient.
+            cap: loss above which a record counts as this.
+            bound: norm up to which a record counts into the share.
+            rng: the edge's own noise stream.
+
+        Returns:
+            The event, and (mean capped loss over cap, w * share of small gradients), both noisy.
+
+        Raises:
+            SensitivityError: not one loss and one norm for each record, or a cap that is not positive.
+        """
+        for name, values in (("losses", losses), ("norms", norms)):
+            if values.shape != (self.records,):
+                raise SensitivityError(f"{name}: shape {values.shape}: expected ({self.records},), one for each record")
+        if not (math.isfinite(cap) and cap > 0):
+            raise SensitivityError(f"cap: {cap!r}: expected finite and positive")
+        capped = np.clip(np.nan_to_num(losses.astype(np.float64), nan=cap, posinf=cap, neginf=0.0), 0.0, cap) / cap
+        small = np.isfinite(norms) & (norms <= bound)
+        query = np.array([capped.mean(), WEIGHT * small.mean()])
+        noise = noise_of(self.event)
+        if noise is not None:
+            unit = _sensitivity(self.records)
+            grid = lattice.grid_below(noise.scale(unit))
+            scale = noise.scale(lattice.inflated(unit, grid, query.size))
+            query = lattice.add(query, noise.draw(query.size, scale, rng), grid)
+        return self.event, (float(query[0]), float(query[1]))
+
+
+def _sensitivity(records: int) -> float:
+    return math.sqrt(1 + WEIGHT**2) / records
+
+
+def plan_probes(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    probes: int,
+    share: float,
+    *,
+    dp_delta: float = 1e-5,
+) -> tuple[float, float]:
+    """Noise multipliers (training, probe) that leave the total epsilon where it was without probes.
+
+    Probes take `share` of the whole Renyi budget at order 2, and training gets quieter by being noisier: its
+    multiplier grows until the epsilon of steps and probes, by integer-order RDP, is that of the steps alone.
+    This only plans; what is paid is what the ledger books.
+
+    Args:
+        noise_multiplier: z of a training step without probes.
+        sampling_rate: q of a training step, in (0, 1]; 1 where no amplification is claimed.
+        steps: training steps of the edge.
+        probes: most probes it answers.
+        share: of the budget, in (0, 1).
+        dp_delta: where epsilon is held.
+
+    Raises:
+        ConfigError: an argument out of range, or a dp_delta of 0 at which Gaussian probes promise nothing.
+    """
+    check_probes(steps, probes, share, dp_delta)
+    target = _epsilon(steps * _renyi(sampling_rate, noise_multiplier), dp_delta)
+
+    def with_probes(multiplier: float) -> tuple[float, float]:
+        training = steps * _renyi(sampling_rate, multiplier)
+        probe_multiplier = math.sqrt(probes * (1 - share) / (share * float(training[0])))
+        return _epsilon(training + probes * _renyi(1.0, probe_multiplier), dp_delta), probe_multiplier
+
+    low, high = noise_multiplier, 2 * noise_multiplier
+    while with_probes(high)[0] > target:
+        low, high = high, 2 * high
+    while high - low > 1e-10 * high:
+        middle = (low + high) / 2
+        if with_probes(middle)[0] > target:
+            low = middle
+        else:
+            high = middle
+    return high, with_probes(high)[1]
+
+
+def check_probes(steps: int, probes: int, share: float, dp_delta: float) -> None:
+    """Raises ConfigError, with a fault for each argument of `plan_probes` that is out of range."""
+    counts = (("steps", steps), ("probes", probes))
+    faults = [Fault(f"probes: {name}", value, "at least 1") for name, value in counts if value < 1]
+    if not 0 < share < 1:
+        faults.append(Fault("probes: share", share, "between 0 and 1"))
+    if not 0 < dp_delta < 1:
+        faults.append(Fault("privacy.dp_delta", dp_delta, "between 0 and 1, for probes carry Gaussian noise"))
+    if faults:
+        raise ConfigError(faults)
+
+
+def _renyi(rate: float, noise_multiplier: float) -> NDArray[np.float64]:
+    """Renyi divergence of one Poisson-sampled Gaussian release at the integer orders.
+
+    log(sum_k C(a, k) (1-q)^(a-k) q^k exp(k(k-1)/(2 z^2))) / (a-1), Mironov, Talwar and Zhang 2019.
+    """
+    if rate >= 1:
+        return _ORDERS / (2 * noise_multiplier**2)
+    top = int(_ORDERS[-1])
+    log_factorial = np.array([math.lgamma(k + 1) for k in range(top + 1)])
+    order, k = _ORDERS[:, np.newaxis], np.arange(top + 1)[np.newaxis, :]
+    rest = np.maximum(order - k, 0)
+    terms = (
+        log_factorial[order] - log_factorial[k] - log_factorial[rest]
+        + rest * math.log1p(-rate) + k * math.log(rate) + k * (k - 1) / (2 * noise_multiplier**2)
+    )  # fmt: skip
+    terms = np.where(k <= order, terms, -np.inf)
+    return np.asarray(np.logaddexp.reduce(terms, axis=1) / (_ORDERS - 1))
+
+
+def _epsilon(renyi: NDArray[np.float64], dp_delta: float) -> float:
+    """Canonne, Kamath and Steinke 2020, Proposition 12."""
+    loss = renyi + np.log1p(-1 / _ORDERS) - np.log(dp_delta * _ORDERS) / (_ORDERS - 1)
+    return float(max(0.0, loss.min()))
