@@ -23,6 +23,8 @@ NodeId = str
 CLOUD: NodeId = "cloud"
 CONNECTED = "connected"
 """Name of the wake-up by which a shell tells that the link to the broker is up (again)."""
+INTERRUPTED = "interrupted"
+"""Name of the wake-up by which a shell tells that a person (SIGINT, SIGTERM) wants the node to end in good order."""
 
 
 class Group(Enum):

@@ -172,11 +172,14 @@ class PrivacyPlan:
             raise ConfigError(Fault("privacy.noise_multiplier", noise_multiplier, expected))
         return replace(self, event=self.event.model_copy(update={"noise_multiplier": noise_multiplier}))
 
-    def with_probes(self, steps: int, probes: int, share: float) -> tuple[PrivacyPlan, ProbePlan]:
+    def with_probes(
+        self, steps: int, probes: int, share: float, sample: int | None = None
+    ) -> tuple[PrivacyPlan, ProbePlan]:
         """This plan with room for up to `probes` probes over `steps` steps, and the plan of the probes.
 
         Gaussian training gets noisier so that the total stays (`plan_probes`); the spherical Laplace mechanism
-        keeps its epsilon and the probes come on top. Without privacy the answers are exact.
+        keeps its epsilon and the probes come on top. Without privacy the answers are exact. A probe looks at a Poisson
+        sample of about `sample` records where there are more; what the sampling saves is not spent elsewhere.
 
         Raises:
             ConfigError: as `plan_probes`.
@@ -185,16 +188,19 @@ class PrivacyPlan:
         if multiplier is None:
             if self.private:
                 check_probes(steps, probes, share, self.dp_delta)
-            return self, self._probe_plan(PURE_NOISE_MULTIPLIER if self.private else None)
+            return self, self._probe_plan(PURE_NOISE_MULTIPLIER if self.private else None, sample)
         rate = self.sampling_rate if self.event.sampling == "poisson" else 1.0
         training, probe = plan_probes(multiplier, rate, steps, probes, share, dp_delta=self.dp_delta)
-        return self.with_noise_multiplier(training), self._probe_plan(probe)
+        return self.with_noise_multiplier(training), self._probe_plan(probe, sample)
 
-    def _probe_plan(self, noise_multiplier: float | None) -> ProbePlan:
+    def _probe_plan(self, noise_multiplier: float | None, sample: int | None) -> ProbePlan:
+        is_sampled = sample is not None and sample < self.records
         event = Event(
             mechanism="none" if noise_multiplier is None else "gaussian",
             noise_multiplier=noise_multiplier,
             dimension=2,
+            sampling="poisson" if is_sampled else "all",
+            sampling_rate=sample / self.records if sample is not None and is_sampled else 1.0,
             adjacency=self.event.adjacency,
         )
         return ProbePlan(event, self.records)

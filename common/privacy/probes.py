@@ -2,10 +2,12 @@
 
 Source: design of the closed-loop controller (no paper): for the model at hand, a cap B and a bound c,
 
-    p = ( mean_i min(F_i, B)/B ,  w * mean_i 1[|grad F_i| <= c] ) + N(0, (z_q * sqrt(1 + w^2)/n)^2 I),   w = 1/2
+    p = ( mean_i min(F_i, B)/B ,  w * mean_i 1[|grad F_i| <= c] ) + N(0, (z_q * sqrt(1 + w^2)/m)^2 I),   w = 1/2
 
-Guarantee: one record contributes a point of [0, 1/n] x [0, w/n], so p moves by at most sqrt(1 + w^2)/n and one
-answer is a Gaussian release of multiplier z_q without sampling. (Under replace_one the accountant halves the
+over all n records (m = n) or over a Poisson sample of rate q (divisor m = q n), which is cheaper to compute.
+
+Guarantee: one record contributes a point of [0, 1/m] x [0, w/m], so p moves by at most sqrt(1 + w^2)/m and one
+answer is a Gaussian release of multiplier z_q, sampled at rate q. (Under replace_one the accountant halves the
 multiplier, as for every Gaussian event; here that overstates the cost.)
 Symbols: n -> records, F -> losses, B -> cap, c -> bound, z_q -> noise_multiplier of a probe, z -> of training,
 q -> sampling_rate.
@@ -30,6 +32,8 @@ from common.errors import ConfigError, Fault, SensitivityError
 from common.events import Event
 from common.privacy import lattice
 from common.privacy.noise import noise_of
+from common.privacy.renyi import curve, epsilon_of
+from common.privacy.sampling import SAMPLERS
 
 WEIGHT = 0.5
 """Weight w of the share of small gradients in the answer."""
@@ -37,21 +41,28 @@ WEIGHT = 0.5
 PURE_NOISE_MULTIPLIER = 15.0
 """Probe noise z_q beside the spherical Laplace mechanism, whose budget has no Renyi share to take."""
 
-_ORDERS = np.arange(2, 129)
-
 
 def answer_std(event: Event, records: int) -> float:
     """Standard deviation of the noise in each component of one edge's answer; 0 without noise."""
     noise = noise_of(event)
-    return 0.0 if noise is None else noise.scale(_sensitivity(records))
+    return 0.0 if noise is None else noise.scale(_sensitivity(records * event.sampling_rate))
 
 
 @dataclass(frozen=True)
 class ProbePlan:
-    """How one edge answers probes over all its `records`."""
+    """How one edge answers probes over its `records`: all of them, or a Poisson sample at the event's rate."""
 
     event: Event
     records: int
+
+    @property
+    def expected(self) -> float:
+        """M = q n, the public divisor of the means: records in a sample, on average."""
+        return self.records * self.event.sampling_rate
+
+    def draw(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The records of one answer."""
+        return SAMPLERS[self.event.sampling](self.records, round(self.expected), rng)
 
     def answer(
         self, losses: NDArray[Any], norms: NDArray[Any], cap: float, bound: float, rng: np.random.Generator
@@ -59,8 +70,8 @@ class ProbePlan:
         """The released answer and what it costs.
 
         Args:
-            losses: [records] loss of every record.
-            norms: [records] norm of every record's gradient.
+            losses: [drawn] loss of every record that was drawn.
+            norms: [drawn] norm of its gradient.
             cap: loss above which a record counts as this.
             bound: norm up to which a record counts into the share.
             rng: the edge's own noise stream.
@@ -71,24 +82,25 @@ class ProbePlan:
         Raises:
             SensitivityError: not one loss and one norm for each record, or a cap that is not positive.
         """
+        drawn = self.records if self.event.sampling == "all" else min(len(losses), self.records)
         for name, values in (("losses", losses), ("norms", norms)):
-            if values.shape != (self.records,):
-                raise SensitivityError(f"{name}: shape {values.shape}: expected ({self.records},), one for each record")
+            if values.shape != (drawn,):
+                raise SensitivityError(f"{name}: shape {values.shape}: expected ({drawn},), one for each record")
         if not (math.isfinite(cap) and cap > 0):
             raise SensitivityError(f"cap: {cap!r}: expected finite and positive")
         capped = np.clip(np.nan_to_num(losses.astype(np.float64), nan=cap, posinf=cap, neginf=0.0), 0.0, cap) / cap
         small = np.isfinite(norms) & (norms <= bound)
-        query = np.array([capped.mean(), WEIGHT * small.mean()])
+        query = np.array([capped.sum(), WEIGHT * small.sum()]) / self.expected
         noise = noise_of(self.event)
         if noise is not None:
-            unit = _sensitivity(self.records)
+            unit = _sensitivity(self.expected)
             grid = lattice.grid_below(noise.scale(unit))
             scale = noise.scale(lattice.inflated(unit, grid, query.size))
             query = lattice.add(query, noise.draw(query.size, scale, rng), grid)
         return self.event, (float(query[0]), float(query[1]))
 
 
-def _sensitivity(records: int) -> float:
+def _sensitivity(records: float) -> float:
     return math.sqrt(1 + WEIGHT**2) / records
 
 
@@ -119,12 +131,12 @@ def plan_probes(
         ConfigError: an argument out of range, or a dp_delta of 0 at which Gaussian probes promise nothing.
     """
     check_probes(steps, probes, share, dp_delta)
-    target = _epsilon(steps * _renyi(sampling_rate, noise_multiplier), dp_delta)
+    target = epsilon_of(steps * curve(sampling_rate, noise_multiplier), dp_delta)
 
     def with_probes(multiplier: float) -> tuple[float, float]:
-        training = steps * _renyi(sampling_rate, multiplier)
+        training = steps * curve(sampling_rate, multiplier)
         probe_multiplier = math.sqrt(probes * (1 - share) / (share * float(training[0])))
-        return _epsilon(training + probes * _renyi(1.0, probe_multiplier), dp_delta), probe_multiplier
+        return epsilon_of(training + probes * curve(1.0, probe_multiplier), dp_delta), probe_multiplier
 
     low, high = noise_multiplier, 2 * noise_multiplier
     while with_probes(high)[0] > target:
@@ -148,28 +160,3 @@ def check_probes(steps: int, probes: int, share: float, dp_delta: float) -> None
         faults.append(Fault("privacy.dp_delta", dp_delta, "between 0 and 1, for probes carry Gaussian noise"))
     if faults:
         raise ConfigError(faults)
-
-
-def _renyi(rate: float, noise_multiplier: float) -> NDArray[np.float64]:
-    """Renyi divergence of one Poisson-sampled Gaussian release at the integer orders.
-
-    log(sum_k C(a, k) (1-q)^(a-k) q^k exp(k(k-1)/(2 z^2))) / (a-1), Mironov, Talwar and Zhang 2019.
-    """
-    if rate >= 1:
-        return _ORDERS / (2 * noise_multiplier**2)
-    top = int(_ORDERS[-1])
-    log_factorial = np.array([math.lgamma(k + 1) for k in range(top + 1)])
-    order, k = _ORDERS[:, np.newaxis], np.arange(top + 1)[np.newaxis, :]
-    rest = np.maximum(order - k, 0)
-    terms = (
-        log_factorial[order] - log_factorial[k] - log_factorial[rest]
-        + rest * math.log1p(-rate) + k * math.log(rate) + k * (k - 1) / (2 * noise_multiplier**2)
-    )  # fmt: skip
-    terms = np.where(k <= order, terms, -np.inf)
-    return np.asarray(np.logaddexp.reduce(terms, axis=1) / (_ORDERS - 1))
-
-
-def _epsilon(renyi: NDArray[np.float64], dp_delta: float) -> float:
-    """Canonne, Kamath and Steinke 2020, Proposition 12."""
-    loss = renyi + np.log1p(-1 / _ORDERS) - np.log(dp_delta * _ORDERS) / (_ORDERS - 1)
-    return float(max(0.0, loss.min()))
