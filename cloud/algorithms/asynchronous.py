@@ -1,0 +1,299 @@
+"""The cloud of family 1: one update in, one model out (CSGD, ASGD, AUDP, MAPA; asynchronous or synchronous).
+
+Source: MAPA, arXiv 1912.07902, Algorithm 1; `docs/algorithms/asynchronous.md` describes the protocol.
+
+The conversation. An edge says Hello and gets a Model; it answers with an Update and gets the next Model, and so on
+until Stop. Each Model or Probe has a ticket; only the answer to the ticket an edge has in hand counts, so that
+repeats and duplicates do nothing. The edge that sent an update, and no other, is answered.
+
+Deviations: the run stops at T updates whatever the stage (the paper's inner loop tests the stage only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from pydantic import Field
+
+from cloud.controller import Controller
+from cloud.roster import Presence, Roster, Seat, Welcome, Work
+from cloud.training import Ending, Training
+from common.experiment import Positive, Section
+from common.messages import Answer, Bye, Hello, Message, Refusal, Report, Running, Stop, Update
+from common.node import CONNECTED, EDGES, INTERRUPTED, Effect, Group, Halt, NodeId, Record, Seconds, Send, Wake
+from common.tensors import Tensors
+
+RESEND_PAUSE: Seconds = 1.0
+"""A model just sent is not sent again: an edge that asks twice within this time gets one copy."""
+
+
+class Settings(Section):
+    """What the node reads of `algorithm.cloud`; times in seconds."""
+
+    quorum: int | None = Field(default=None, ge=1, description="edges to wait for at the start; none: all")
+    quorum_patience: Positive = Field(default=60.0, description="then start with those who are there")
+    patience: Positive = Field(default=60.0, description="probes and synchronous steps wait so long for a silent edge")
+    absence: Positive = Field(default=120.0, description="the run ends after so long without any edge")
+    grace: Positive = Field(default=60.0, description="at the end the edges have so long to account and say Bye")
+    staleness_cap: int | None = Field(default=None, ge=0, description="staler updates are dropped; none: 4 x edges")
+
+
+class Phase(Enum):
+    """Where the run is."""
+
+    GATHERING = "gathering"
+    RUNNING = "running"
+    CLOSING = "closing"
+    OVER = "over"
+
+
+@dataclass(frozen=True)
+class Charter:
+    """What the cloud opens a run with: digest of the experiment, boot id of this process, edges to wait for."""
+
+    digest: str
+    boot: str
+    quorum: int
+
+
+class AsynchronousCloud:
+    """Talks with the edges; `Training` has the model, a `Controller` decides rates, clip norms and probes."""
+
+    def __init__(
+        self,
+        charter: Charter,
+        settings: Settings,
+        training: Training,
+        control: Callable[[Roster], tuple[Controller, Mapping[str, object]]],
+        outbox: list[Effect],
+    ) -> None:
+        """`control` makes the controller when the run begins, and the public numbers that it works from."""
+        self._charter = charter
+        self._settings = settings
+        self._training = training
+        self._control = control
+        self._outbox = outbox
+        self._roster = Roster()
+        self._waiting: dict[NodeId, Seat] = {}
+        self._phase = Phase.GATHERING
+        self._ending = Ending("not over yet", failed=True)
+
+    @property
+    def tensors(self) -> Tensors:
+        """The parameters as they are now."""
+        return self._training.tensors
+
+    def start(self, now: Seconds) -> Sequence[Effect]:
+        """Opens the run and waits for the quorum."""
+        self._announce()
+        self._outbox.append(Wake("quorum", self._settings.quorum_patience))
+        return self._flush()
+
+    def on_message(self, sender: NodeId, message: Message, now: Seconds) -> Sequence[Effect]:
+        """Reacts to what an edge said; what only a cloud says is refused."""
+        match message:
+            case _ if self._phase is Phase.OVER:
+                pass
+            case Update() | Answer():
+                self._receive(sender, message, now)
+            case Hello():
+                self._greet(sender, message, now)
+            case Report():
+                self._record("report", edge=sender, metrics=dict(message.metrics))
+            case Bye():
+                self._farewell(sender, message, now)
+            case _:
+                self._refuse(sender, f"{message.kind}: expected a message of an edge")
+        return self._flush()
+
+    def on_wake(self, name: str, now: Seconds) -> Sequence[Effect]:
+        """Deadlines, the link, and a person's wish to end."""
+        if self._phase is Phase.OVER:
+            return ()
+        if name == CONNECTED:
+            self._announce()
+        elif name == INTERRUPTED:
+            self._end(Ending("interrupted"))
+        elif name == "quorum" and self._phase is Phase.GATHERING:
+            self._start_without_quorum(now)
+        elif name == "seconds" and self._phase is Phase.RUNNING:
+            self._end(Ending("seconds reached"))
+        elif name == "patience" and self._phase is Phase.RUNNING:
+            self._training.expire()
+            self._advance(now, None)
+        elif name == "absence" and self._phase is not Phase.CLOSING and not self._roster.online():
+            is_failure = not self._roster.is_gone() or self._training.updates == 0
+            self._end(Ending("no edge is left", is_failure))
+        elif name == "grace" and self._phase is Phase.CLOSING:
+            self._halt()
+        return self._flush()
+
+    # Who is here
+
+    def _greet(self, edge: NodeId, hello: Hello, now: Seconds) -> None:
+        if hello.digest != self._charter.digest:
+            reason = f"experiment digest {hello.digest[:12]}: expected {self._charter.digest[:12]}, the cloud's"
+            self._record("refused", edge=edge, reason=reason)
+            self._send(edge, Stop(reason=reason, failed=True, boot=hello.boot))
+            return
+        if self._phase is Phase.CLOSING:
+            self._send(edge, self._stop(hello.boot))
+            return
+        seat, welcome = self._roster.welcome(edge, hello)
+        if welcome is not Welcome.KNOWN:
+            self._record_joined(seat)
+        if welcome is Welcome.REBORN:
+            self._training.replace(edge)
+        if seat.work is None:
+            self._waiting[edge] = seat
+        elif hello.ticket < seat.work.ticket:
+            self._resend(seat, seat.work, now)
+        if self._phase is Phase.RUNNING:
+            self._advance(now, seat)
+        elif len(self._roster.online()) >= self._charter.quorum:
+            self._begin(now)
+
+    def _farewell(self, edge: NodeId, bye: Bye, now: Seconds) -> None:
+        if self._roster.leave(edge, bye) is None:
+            return
+        if bye.releases is not None:
+            self._record("bye", edge=edge, **bye.model_dump(mode="json", exclude={"kind"}))
+        self._record("left", edge=edge, reason=bye.reason)
+        self._waiting.pop(edge, None)
+        if self._phase is Phase.RUNNING:
+            self._advance(now, None)
+        if self._roster.online():
+            return
+        if self._phase is Phase.CLOSING:
+            self._halt()
+        elif self._phase is Phase.RUNNING:
+            # Edges that said Bye have nothing more to give; one whose link broke may be on its way back.
+            after = min(self._settings.grace, self._settings.absence)
+            self._outbox.append(Wake("absence", after if self._roster.is_gone() else self._settings.absence))
+
+    def _start_without_quorum(self, now: Seconds) -> None:
+        if self._roster.online():
+            self._begin(now)
+        else:
+            self._outbox.append(Wake("quorum", self._settings.quorum_patience))
+            self._outbox.append(Wake("absence", self._settings.absence))
+
+    # Work
+
+    def _receive(self, edge: NodeId, message: Update | Answer, now: Seconds) -> None:
+        seat = self._roster.find(edge)
+        if seat is None or self._phase is not Phase.RUNNING:
+            return
+        if seat.presence is Presence.LOST:
+            seat.presence = Presence.ONLINE
+            self._record_joined(seat)
+        work = seat.work
+        if work is not None and message.ticket >= work.ticket:
+            fault = self._fault(seat, work, message)
+            if fault is not None:
+                self._refuse(edge, fault)
+                return
+            seat.work = None
+            if isinstance(message, Update):
+                self._training.accept(seat, message)
+            else:
+                self._training.answer(seat, message)
+        elif work is not None:
+            self._resend(seat, work, now)
+        if seat.work is None:
+            self._waiting[edge] = seat
+        self._advance(now, seat)
+
+    def _fault(self, seat: Seat, work: Work, message: Update | Answer) -> str | None:
+        """What is wrong with an answer, in words; None if it may count."""
+        expected = "update" if work.kind == "model" else "answer"
+        if message.ticket != work.ticket or message.kind != expected:
+            return f"{message.kind} with ticket {message.ticket}: expected {expected} with ticket {work.ticket}"
+        if not work.version <= message.version <= self._training.version:
+            return f"version {message.version}: expected {work.version} to {self._training.version}"
+        if message.kind == "update" and message.event is not seat.event and message.event != seat.event:
+            return f"event {message.event}: expected {seat.event}, as in this edge's Hello"
+        return None
+
+    def _begin(self, now: Seconds) -> None:
+        self._phase = Phase.RUNNING
+        controller, numbers = self._control(self._roster)
+        self._record("begin", **numbers)
+        self._training.begin(controller)
+        self._advance(now, None)
+
+    def _advance(self, now: Seconds, seat: Seat | None) -> None:
+        """Lets the training do what has become possible, then hands out work; `seat`: whose event this is."""
+        has_moved = self._training.advance(self._roster)
+        if self._training.ending is not None:
+            self._end(self._training.ending)
+            return
+        for free in list(self._waiting.values()) if has_moved or seat is None else (seat,):
+            if free.edge in self._waiting and self._training.work_for(free, now):
+                del self._waiting[free.edge]
+                self._deliver(free)
+
+    def _deliver(self, seat: Seat) -> bool:
+        message = self._training.message_for(seat)
+        if message is not None:
+            self._send(seat.edge, message)
+        return message is not None
+
+    def _resend(self, seat: Seat, work: Work, now: Seconds) -> None:
+        """The edge has not seen its work: sends it again under the same ticket, with the newest parameters."""
+        if now - work.sent < RESEND_PAUSE:
+            return
+        seat.work = replace(work, sent=now)
+        if not self._deliver(seat):  # a probe that was decided without this edge
+            seat.work = None
+            self._waiting[seat.edge] = seat
+
+    # The end
+
+    def _end(self, ending: Ending) -> None:
+        """Ends the training, has the final model evaluated, and waits for the edges' last words."""
+        if self._phase is Phase.CLOSING:
+            self._halt()  # a second wish to end: do not wait for the edges
+            return
+        self._phase = Phase.CLOSING
+        self._ending = ending
+        self._record("end", reason=ending.reason, updates=self._training.updates, failed=ending.failed)
+        self._training.measure()
+        self._send(EDGES, self._stop())
+        if self._roster.online():
+            self._outbox.append(Wake("grace", self._settings.grace))
+        else:
+            self._halt()
+
+    def _stop(self, boot: str | None = None) -> Stop:
+        return Stop(reason=self._ending.reason, failed=self._ending.failed, boot=boot)
+
+    def _halt(self) -> None:
+        self._phase = Phase.OVER
+        self._outbox.append(Halt(self._ending.reason, 1 if self._ending.failed else 0))
+
+    def _announce(self) -> None:
+        is_closing = self._phase is Phase.CLOSING
+        running = Running(boot=self._charter.boot, digest=self._charter.digest)
+        self._send(EDGES, self._stop() if is_closing else running)
+
+    def _send(self, to: NodeId | Group, message: Message) -> None:
+        self._outbox.append(Send(to, message))
+
+    def _refuse(self, edge: NodeId, reason: str) -> None:
+        self._record("refused", edge=edge, reason=reason)
+        self._send(edge, Refusal(reason=reason[:500]))
+
+    def _record_joined(self, seat: Seat) -> None:
+        event = seat.event.model_dump(mode="json", exclude_none=True)
+        self._record("joined", edge=seat.edge, samples=seat.samples, event=event, boot=seat.boot)
+
+    def _record(self, kind: str, **row: object) -> None:
+        self._outbox.append(Record(kind, row))
+
+    def _flush(self) -> Sequence[Effect]:
+        effects = tuple(self._outbox)
+        self._outbox.clear()
+        return effects

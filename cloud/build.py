@@ -1,0 +1,169 @@
+"""Puts the cloud together from an experiment: the only place of this half that assembles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from pydantic import ValidationError
+
+from cloud.algorithms import find
+from cloud.algorithms.asynchronous import AsynchronousCloud, Charter, Settings
+from cloud.barrier import Barrier, Line
+from cloud.controller import Controller, Setting
+from cloud.parameters import Parameters
+from cloud.progress import Progress
+from cloud.roster import Roster
+from cloud.training import Training
+from common import data
+from common.errors import ConfigError, Fault
+from common.evaluation import evaluate
+from common.experiment import Experiment, Section, faults_of
+from common.models import build_model
+from common.models.spec import ModelSpec
+from common.node import Effect
+from common.privacy.noise import kappa
+from common.seeds import stream
+from common.tensors import Layout, Tensors
+
+PROBES = 24
+"""Probes an edge has set noise aside for if `algorithm.edge.probes` says nothing else."""
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A node and what its shell has to know: the layout of tensors, and how to score parameters."""
+
+    node: AsynchronousCloud
+    layout: Layout
+    evaluate: Callable[[Tensors], Mapping[str, float]]
+
+
+def build(experiment: Experiment, boot: str) -> Cloud:
+    """The cloud of this experiment, run by process `boot`.
+
+    Raises:
+        ConfigError: the experiment is wrong.
+        DataError: the data set is missing.
+    """
+    settings, own = _settings(experiment)
+    model = _model(experiment)
+    outbox: list[Effect] = []
+    cap = settings.staleness_cap if settings.staleness_cap is not None else 4 * experiment.data.edges
+    is_synchronous = experiment.algorithm.mode == "sync"
+    training = Training(
+        Parameters(model.init(stream(experiment.seed, "model"))),
+        Progress(experiment.stop, experiment.evaluation),
+        Barrier() if is_synchronous else Line(),
+        outbox,
+        staleness_cap=0 if is_synchronous else cap,
+        patience=settings.patience,
+    )
+
+    def control(roster: Roster) -> tuple[Controller, Mapping[str, object]]:
+        seats = roster.online()
+        noise = max(kappa(seat.event, model.layout.size) for seat in seats)
+        setting = _setting(experiment, model, noise, min(seat.samples for seat in seats), len(seats))
+        return find(experiment).build(setting, own), asdict(setting)
+
+    charter = Charter(experiment.digest(), boot, settings.quorum or experiment.data.edges)
+    node = AsynchronousCloud(charter, settings, training, control, outbox)
+    return Cloud(node, model.layout, _scorer(experiment, model))
+
+
+def check(experiment: Experiment) -> None:
+    """Validates the experiment as this half reads it.
+
+    Raises:
+        ConfigError: with one fault for each thing that is wrong.
+        DataError: the data set is missing.
+    """
+    faults = list(_faults(experiment))
+    if faults:
+        raise ConfigError(faults)
+
+
+def _faults(experiment: Experiment) -> Iterator[Fault]:
+    edges, stop = experiment.data.edges, experiment.stop
+    if stop.updates is None and stop.seconds is None:
+        yield Fault("stop", None, "updates or seconds: a run has to end")
+    try:
+        algorithm = find(experiment)
+        settings, own = _settings(experiment)
+    except ConfigError as error:
+        yield from error.faults
+        return
+    if algorithm.most_edges is not None and edges > algorithm.most_edges:
+        expected = f"{algorithm.most_edges}: {experiment.algorithm.name} has all the data in one place"
+        yield Fault("data.edges", edges, expected)
+    if settings.quorum is not None and settings.quorum > edges:
+        yield Fault("algorithm.cloud.quorum", settings.quorum, f"at most {edges}, the experiment's edges")
+    try:
+        model = _model(experiment)
+        algorithm.build(_setting(experiment, model, 1.0, experiment.algorithm.batch_size, edges), own)
+    except ConfigError as error:
+        yield from error.faults
+
+
+def _settings(experiment: Experiment) -> tuple[Settings, Section]:
+    """What the node and what the controller read of `algorithm.cloud`; a key that neither knows is refused."""
+    kind = find(experiment).settings
+    content = experiment.algorithm.cloud
+    shared = {key: value for key, value in content.items() if key in Settings.model_fields}
+    own = {key: value for key, value in content.items() if key not in shared}
+    faults: list[Fault] = []
+    sections: list[Section] = []
+    for section, part in ((Settings, shared), (kind, own)):
+        try:
+            sections.append(section.model_validate(part))
+        except ValidationError as error:
+            faults.extend(faults_of(error, "algorithm.cloud"))
+    if faults:
+        raise ConfigError(faults)
+    first, second = sections
+    assert isinstance(first, Settings)
+    return first, second
+
+
+def _model(experiment: Experiment) -> ModelSpec:
+    spec = data.describe(experiment.data)
+    return build_model(experiment.model, spec.shape, spec.classes)
+
+
+def _setting(experiment: Experiment, model: ModelSpec, noise: float, smallest: int, online: int) -> Setting:
+    """The public numbers a controller works from.
+
+    `noise` is kappa of the edge with the strongest noise (the paper has MAPA use the smallest epsilon of all edges:
+    that is the largest kappa), `smallest` the records of the smallest shard, `online` the edges that are there.
+    """
+    algorithm, edges, l2 = experiment.algorithm, experiment.data.edges, experiment.model.l2
+    is_synchronous = algorithm.mode == "sync"
+    staleness = edges if algorithm.rigour == "paper" else edges - 1
+    is_clipped = experiment.privacy.mechanism != "none"
+    probes = algorithm.edge.get("probes")  # the edges' setting, and theirs to find fault with
+    return Setting(
+        updates=experiment.stop.updates,
+        edges=edges,
+        batch_size=smallest if experiment.privacy.sampling == "all" else algorithm.batch_size,
+        dimension=model.layout.size,
+        kappa=noise,
+        staleness=0 if is_synchronous else staleness,
+        smoothness=None if model.smoothness is None else model.smoothness + l2,
+        gap=model.gap,
+        clip_norm=(experiment.privacy.clip_norm or model.lipschitz) if is_clipped else None,
+        lipschitz=model.lipschitz,
+        rigour=algorithm.rigour,
+        averaged=online if is_synchronous else 1,
+        probes=probes if isinstance(probes, int) else PROBES,
+    )
+
+
+def _scorer(experiment: Experiment, model: ModelSpec) -> Callable[[Tensors], Mapping[str, float]]:
+    test = data.load_test(experiment.data)
+    inputs = model.prepare(test.inputs, test.scale)
+
+    def score(tensors: Tensors) -> Mapping[str, float]:
+        result = evaluate(model, tensors.flat, inputs, test.labels)
+        return {"accuracy": result.accuracy, "loss": result.loss}
+
+    return score

@@ -1,0 +1,118 @@
+"""Who takes part: one seat for each edge that said Hello, and the one piece of work it has in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from common.events import Event
+from common.messages import Bye, Hello
+from common.node import NodeId, Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an edge was asked: the ticket that makes the answer count once, and the first version sent with it."""
+
+    kind: Literal["model", "probe"]
+    ticket: int
+    version: int
+    sent: Seconds
+
+
+class Presence(Enum):
+    """Where an edge is, as far as the cloud knows."""
+
+    ONLINE = "online"
+    LOST = "lost"  # its link broke; it may come back and finish its work
+    GONE = "gone"  # it said Bye
+
+
+class Welcome(Enum):
+    """What a Hello turned out to be."""
+
+    NEW = "new"  # an edge not seen before
+    REBORN = "reborn"  # a known edge, but another process
+    BACK = "back"  # the same process after its link was broken
+    KNOWN = "known"  # the same process, here all the time: an impatient repeat
+
+
+@dataclass(slots=True)
+class Seat:
+    """One edge. `ticket` is the last number handed out, `work` what it has not answered yet."""
+
+    edge: NodeId
+    boot: str
+    samples: int
+    event: Event
+    ticket: int = 0
+    work: Work | None = None
+    presence: Presence = Presence.ONLINE
+
+    def hand(self, kind: Literal["model", "probe"], version: int, now: Seconds) -> Work:
+        """A new ticket for a new piece of work."""
+        self.ticket += 1
+        self.work = Work(kind, self.ticket, version, now)
+        return self.work
+
+
+class Roster:
+    """The seats, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._seats: dict[NodeId, Seat] = {}
+
+    def __iter__(self) -> Iterator[Seat]:
+        return iter(self._seats.values())
+
+    def __len__(self) -> int:
+        return len(self._seats)
+
+    def find(self, edge: NodeId) -> Seat | None:
+        """The seat of an edge that said Hello."""
+        return self._seats.get(edge)
+
+    def online(self) -> list[Seat]:
+        """The seats of the edges that are here now."""
+        return [seat for seat in self._seats.values() if seat.presence is Presence.ONLINE]
+
+    def is_gone(self) -> bool:
+        """Whether there were edges and every one of them said Bye."""
+        return bool(self._seats) and all(seat.presence is Presence.GONE for seat in self._seats.values())
+
+    def welcome(self, edge: NodeId, hello: Hello) -> tuple[Seat, Welcome]:
+        """Seats an edge that said Hello.
+
+        A new process gets no claim on what its predecessor had in hand: that answer may never come. Its own
+        count of tickets is respected, because it ignores lower ones (it may have served an earlier cloud).
+
+        That the predecessor is gone was made sure before: of two processes with one id the shell lets one speak.
+
+        Returns:
+            The seat, and what the Hello was.
+        """
+        seat = self._seats.get(edge)
+        if seat is None:
+            seat = self._seats[edge] = Seat(edge, hello.boot, hello.samples, hello.event, hello.ticket)
+            return seat, Welcome.NEW
+        kind = Welcome.KNOWN if seat.presence is Presence.ONLINE else Welcome.BACK
+        if seat.boot != hello.boot:
+            seat.boot, seat.samples, seat.event, seat.work = hello.boot, hello.samples, hello.event, None
+            kind = Welcome.REBORN
+        seat.ticket = max(seat.ticket, hello.ticket)
+        seat.presence = Presence.ONLINE
+        return seat, kind
+
+    def leave(self, edge: NodeId, bye: Bye) -> Seat | None:
+        """Notes a Bye; one without a ledger is the last will of a broken link, after which the edge may return."""
+        seat = self._seats.get(edge)
+        if seat is None:
+            return None
+        if bye.releases is None:
+            if seat.presence is Presence.ONLINE:
+                seat.presence = Presence.LOST
+        else:
+            seat.presence, seat.work = Presence.GONE, None
+        return seat

@@ -1,0 +1,178 @@
+"""The result of a run on one page: folds the cloud's records into the content of `summary.json`.
+
+Pure: rows in, mapping out. It works on the records of a run that broke off as well, as far as they go.
+
+Symbols: tau -> staleness (`stale` in the mean), eps -> epsilon.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from common.events import Event
+from common.experiment import Experiment
+from common.privacy.accountant import Total, total
+
+Row = Mapping[str, Any]
+_STAMP = frozenset({"run", "node", "time", "kind"})
+UNIT = "one record"
+REPRODUCIBLE = "simulated: whoever has the seed in the run folder can subtract the noise"
+
+
+@dataclass
+class _EdgeRows:
+    """What the records say about one edge."""
+
+    samples: int | None = None
+    event: Event | None = None
+    updates: int = 0
+    dropped: int = 0
+    answers: int = 0
+    refused: int = 0
+    boots: set[str] = field(default_factory=set)
+    bye: Row = field(default_factory=dict)
+
+
+@dataclass
+class _RunRows:
+    """What the records say about the run."""
+
+    begun: float | None = None
+    ended: float | None = None
+    latest: float | None = None
+    end: Row = field(default_factory=dict)
+    score: Row = field(default_factory=dict)
+    updates: int = 0
+    staleness: Counter[int] = field(default_factory=Counter)
+    stages: list[dict[str, Any]] = field(default_factory=list)
+    probes: int = 0
+    rollbacks: int = 0
+    edges: dict[str, _EdgeRows] = field(default_factory=dict)
+
+    def edge(self, row: Row) -> _EdgeRows:
+        return self.edges.setdefault(str(row["edge"]), _EdgeRows())
+
+    def add(self, row: Row) -> None:
+        self.latest = row["time"]
+        match row["kind"]:
+            case "begin":
+                self.begun = row["time"]
+            case "joined":
+                edge = self.edge(row)
+                edge.boots.add(row["boot"])
+                edge.samples = row["samples"]
+                edge.event = Event.model_validate(row["event"])
+            case "update" if row["applied"]:
+                self.edge(row).updates += 1
+                self.updates = row["update"]
+                self.staleness[row["staleness"]] += 1
+            case "update":
+                self.edge(row).dropped += 1
+            case "stage":
+                self.stages.append({key: value for key, value in row.items() if key not in _STAMP})
+            case "probe":
+                self.probes += 1
+                self.rollbacks += bool(row["rollback"])
+            case "evaluation":
+                self.score = row
+            case "refused":
+                self.edge(row).refused += 1
+            case "bye":
+                self.edge(row).bye = row
+            case "end":
+                self.end, self.ended = row, row["time"]
+
+
+def summarise(experiment: Experiment, rows: Iterable[Row]) -> dict[str, Any]:
+    """The summary of a run from the cloud's records, in the order they were written."""
+    run = _RunRows()
+    for row in rows:
+        run.add(row)
+    finish = run.ended if run.ended is not None else run.latest
+    seconds = finish - run.begun if run.begun is not None and finish is not None else 0.0
+    counts = run.staleness.total()
+    costs = {edge.event: _cost(edge.event, experiment) for edge in run.edges.values() if edge.event is not None}
+    return {
+        "state": _state(run),
+        "reason": run.end.get("reason"),
+        "algorithm": experiment.algorithm.name,
+        "mode": experiment.algorithm.mode,
+        "rigour": experiment.algorithm.rigour,
+        "dataset": experiment.data.name,
+        "model": experiment.model.name,
+        "updates": run.updates,
+        "seconds": round(seconds, 3),
+        "updates_per_second": round(run.updates / seconds, 3) if seconds > 0 else None,
+        "test_accuracy": run.score.get("accuracy"),
+        "test_loss": run.score.get("loss"),
+        "dp": _promise(costs.values()),
+        "dp_delta": experiment.privacy.dp_delta,
+        "privacy": _privacy(experiment, run, costs),
+        "staleness": {
+            "mean": sum(stale * count for stale, count in run.staleness.items()) / counts if counts else None,
+            "max": max(run.staleness) if counts else None,
+        },
+        "probes": run.probes,
+        "rollbacks": run.rollbacks,
+        "stages": run.stages,
+        "edges": [_edge(name, run.edges[name], costs) for name in sorted(run.edges)],
+    }
+
+
+def _state(run: _RunRows) -> str:
+    if not run.end:
+        return "broken off"
+    if run.end["reason"] == "interrupted":
+        return "interrupted"
+    return "failed" if run.end["failed"] else "complete"
+
+
+def _cost(event: Event, experiment: Experiment) -> Total:
+    """What one release costs by itself."""
+    return total({event: 1}, experiment.privacy.dp_delta)
+
+
+def _promise(costs: Iterable[Total]) -> str:
+    """What may be said of the whole run: the weakest of its edges decides."""
+    notes = [cost.note for cost in costs if cost.epsilon is None]
+    if not notes:
+        return "established"
+    return "none" if "no privacy" in notes else "not established"
+
+
+def _privacy(experiment: Experiment, run: _RunRows, costs: Mapping[Event, Total]) -> dict[str, Any]:
+    events = [edge.event for edge in run.edges.values() if edge.event is not None]
+    notes = sorted({cost.note for cost in costs.values()})
+    if any(cost.epsilon is not None for cost in costs.values()):
+        notes.append(REPRODUCIBLE)
+    return {
+        "unit": UNIT,
+        "adjacency": events[0].adjacency if events else experiment.privacy.adjacency,
+        "mechanism": experiment.privacy.mechanism,
+        "note": "; ".join(notes),
+    }
+
+
+def _edge(name: str, edge: _EdgeRows, costs: Mapping[Event, Total]) -> dict[str, Any]:
+    cost = costs.get(edge.event) if edge.event is not None else None
+    # A ledger lives in its process: the last one of several does not know what the others released.
+    is_known = bool(edge.bye) and len(edge.boots) == 1
+    note = edge.bye.get("note", "") if edge.bye else "no Bye: what this edge released is not known"
+    if len(edge.boots) > 1 and "restarted" not in note:
+        note = f"ledger restarted: {len(edge.boots)} processes ran this edge; {note}"
+    return {
+        "id": name,
+        "samples": edge.samples,
+        "updates": edge.updates,
+        "dropped": edge.dropped,
+        "refused": edge.refused,
+        "releases": edge.bye.get("releases"),
+        "epsilon_per_release": cost.epsilon if cost is not None else None,
+        "epsilon_total": edge.bye["epsilon"] if is_known else None,
+        "dp_delta": edge.bye.get("dp_delta"),
+        "note": note,
+        "left": edge.bye.get("reason"),
+    }

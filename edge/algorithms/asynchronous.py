@@ -1,0 +1,217 @@
+"""The edge of family 1: one private gradient for each model received (CSGD, ASGD, AUDP, MAPA).
+
+Source: MAPA, arXiv 1912.07902, Algorithm 1; `docs/algorithms/asynchronous.md` describes the protocol.
+
+The conversation. The edge says Hello until the cloud gives it work. Each Model or Probe has a ticket and is answered
+once; the answer is kept and sent again, the same message, after `patience` without newer work. Nothing is computed
+twice: a second answer to one ticket would be a second release of the same records. Out of budget, the edge says Bye,
+and the run goes on without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from common.errors import BudgetExhausted, RemoteProtocolError, TransportError
+from common.events import Event
+from common.experiment import Positive, Section
+from common.messages import Answer, Bye, Hello, Message, Model, Probe, Refusal, Report, Running, Stop, Update
+from common.node import CLOUD, CONNECTED, INTERRUPTED, Effect, Halt, NodeId, Record, Seconds, Send, Wake
+from common.privacy.accountant import Method, Total
+from common.tensors import Tensors
+from edge.learner import Learner
+
+MOST_REFUSALS = 4
+"""Refusals of one answer after which the edge gives up: the same bytes are sent again, never other ones."""
+
+
+class Settings(Section):
+    """What the edge's node reads of `algorithm.edge`; times in seconds."""
+
+    hello_every: Positive = Field(default=1.0, description="Hello is repeated until the cloud gives work")
+    patience: Positive = Field(default=15.0, description="without newer work the last answer is sent again")
+    absence: Positive = Field(default=600.0, description="without any word from the cloud the edge gives up")
+    report_every: Positive = Field(default=5.0, description="the ledger's total so far goes to the cloud")
+    probes: int = Field(default=24, ge=0, description="most probes that this edge answers")
+    probe_records: int = Field(default=2000, ge=1, description="a probe looks at about so many, if there are more")
+    probe_share: float = Field(default=0.1, gt=0, lt=1, description="of the privacy budget, set aside for probes")
+
+
+@dataclass(frozen=True)
+class Past:
+    """Earlier processes of this edge: how many there were, and the boot ids of the clouds they worked for.
+
+    The ledger lives in memory. What an earlier process released for the same cloud is part of the same run, but not
+    of this ledger; so no total is claimed then.
+    """
+
+    starts: int = 0
+    clouds: frozenset[str] = frozenset()
+
+    def is_part_of(self, cloud: str | None) -> bool:
+        """Whether they worked, or may have worked, for this cloud (None: not known)."""
+        return self.starts > 0 if cloud is None else cloud in self.clouds
+
+
+class AsynchronousEdge:
+    """Answers tickets, each once; the `Learner` has the records and the ledger."""
+
+    def __init__(
+        self, hello: Hello, learner: Learner, settings: Settings, dp_delta: float, past: Past | None = None
+    ) -> None:
+        """`past`: what earlier processes of this edge did."""
+        self._hello = hello
+        self._learner = learner
+        self._settings = settings
+        self._dp_delta = dp_delta
+        self._past = past if past is not None else Past()
+        self._ticket = hello.ticket
+        self._last: Hello | Update | Answer = hello
+        self._cloud: str | None = None
+        self._refusals = 0
+        self._heard: Seconds = 0.0
+        self._is_over = False
+        self._rows: dict[Event, dict[str, object]] = {}
+
+    def start(self, now: Seconds) -> Sequence[Effect]:
+        """Says Hello."""
+        self._heard = now
+        row = {"boot": self._hello.boot, "start": self._past.starts + 1}
+        return [Record("start", row), *self._say(), Wake("report", self._settings.report_every)]
+
+    def on_message(self, sender: NodeId, message: Message, now: Seconds) -> Sequence[Effect]:
+        """Does the work the cloud asks for, once per ticket, until it says Stop."""
+        if self._is_over or sender != CLOUD:
+            return ()
+        self._heard = now
+        match message:
+            case Model() | Probe():
+                return self._work(message) if message.ticket > self._ticket else ()
+            case Stop():
+                return self._stop(message)
+            case Running():
+                return self._meet(message)
+            case Refusal():
+                return self._refused(message)
+            case _:
+                return [Record("refused", {"reason": f"{message.kind}: expected a message of the cloud"})]
+
+    def on_wake(self, name: str, now: Seconds) -> Sequence[Effect]:
+        """Repeats what was not answered, and reports."""
+        if self._is_over:
+            return ()
+        if name in ("repeat", CONNECTED):
+            silence = now - self._heard
+            if silence > self._settings.absence:
+                return self._leave(f"no word from the cloud for {silence:.0f} s", TransportError.exit_code)
+            return self._say()
+        if name == "report":
+            return self._report()
+        return self._leave("interrupted", 0) if name == INTERRUPTED else ()
+
+    def _say(self) -> list[Effect]:
+        """Says the last thing (again), and once more if nothing comes back."""
+        settings = self._settings
+        return [
+            Send(CLOUD, self._last),
+            Wake("repeat", settings.hello_every if isinstance(self._last, Hello) else settings.patience),
+        ]
+
+    def _meet(self, running: Running) -> Sequence[Effect]:
+        """Another cloud process answers for the run: it does not know this edge, and its model is another."""
+        if running.boot == self._cloud:
+            return ()
+        is_other, self._cloud = self._cloud is not None, running.boot
+        met = Record("met", {"cloud": running.boot})
+        if not is_other:
+            return [met]
+        self._last = self._hello.model_copy(update={"ticket": self._ticket})
+        return [met, *self._say()]
+
+    def _stop(self, stop: Stop) -> Sequence[Effect]:
+        if stop.boot not in (None, self._hello.boot):
+            return ()  # another process of this edge is meant
+        if stop.failed and stop.boot is not None:
+            # Turned away. A Bye from here could be taken for one of the process that rightly runs this edge.
+            self._is_over = True
+            return [Record("refused", {"reason": stop.reason}), Halt(f"turned away: {stop.reason}", 1)]
+        return self._leave(stop.reason, 1 if stop.failed else 0)
+
+    def _refused(self, refusal: Refusal) -> Sequence[Effect]:
+        """What was damaged on its way comes again, as it was; what is wrong in itself never gets better."""
+        self._refusals += 1
+        record = Record("refused", {"reason": refusal.reason})
+        if self._refusals < MOST_REFUSALS:
+            return [record]
+        return [record, *self._leave(f"refused {self._refusals} times: {refusal.reason}", 1)]
+
+    def _work(self, message: Model | Probe) -> Sequence[Effect]:
+        self._ticket, self._refusals = message.ticket, 0
+        try:
+            answer = self._update(message) if isinstance(message, Model) else self._answer(message)
+        except BudgetExhausted as error:  # a promise kept, not broken: nothing was released
+            return self._leave(f"budget spent: {error}", 0)
+        except RemoteProtocolError as error:
+            return self._leave(str(error), 1)
+        self._last = answer
+        row = {"ticket": answer.ticket, "version": answer.version, "event": self._row(answer.event)}
+        return [Record("release", row), *self._say()]
+
+    def _update(self, model: Model) -> Update:
+        flat, event = self._learner.gradient(model.tensors.flat, model.directive.clip_norm)
+        return Update(
+            ticket=model.ticket,
+            version=model.version,
+            work=float(self._learner.plan.batch_size),
+            event=event,
+            tensors=Tensors(model.tensors.layout, flat),
+        )
+
+    def _answer(self, probe: Probe) -> Answer:
+        event, values = self._learner.look(probe.tensors.flat, probe.cap, probe.bound)
+        return Answer(ticket=probe.ticket, version=probe.version, event=event, values=values)
+
+    def _row(self, event: Event) -> dict[str, object]:
+        row = self._rows.get(event)
+        if row is None:
+            row = self._rows[event] = event.model_dump(mode="json", exclude_none=True)
+        return row
+
+    def _report(self) -> Sequence[Effect]:
+        """Numbers that are public (the total of releases) to the cloud; private ones to this edge's records only."""
+        ledger = self._learner.ledger
+        metrics = {"releases": float(ledger.releases)}
+        total = self._total("quick") if self._is_quick() else None
+        if total is not None and total.epsilon is not None:
+            metrics["epsilon"] = total.epsilon
+        return [
+            Send(CLOUD, Report(iteration=self._ticket, metrics=metrics)),
+            Record("local", {"releases": ledger.releases, "records_drawn": self._learner.drawn}),
+            Wake("report", self._settings.report_every),
+        ]
+
+    def _is_quick(self) -> bool:
+        """Whether there is a bound on epsilon that does not hold up the next release."""
+        slow = ("gaussian", "poisson", "replace_one")
+        return all((event.mechanism, event.sampling, event.adjacency) != slow for event in self._learner.ledger.events)
+
+    def _total(self, method: Method) -> Total:
+        if self._past.is_part_of(self._cloud):
+            note = "ledger restarted: what earlier processes of this edge released in this run is not counted"
+            return Total(None, self._dp_delta, note)
+        return self._learner.ledger.total(self._dp_delta, method)
+
+    def _leave(self, reason: str, exit_code: int) -> Sequence[Effect]:
+        self._is_over = True
+        total = self._total("pld")
+        bye = Bye(
+            reason=reason[:500],
+            releases=self._learner.ledger.releases,
+            epsilon=total.epsilon,
+            dp_delta=total.dp_delta,
+            note=total.note[:500],
+        )
+        return [Record("bye", bye.model_dump(mode="json", exclude={"kind"})), Send(CLOUD, bye), Halt(reason, exit_code)]

@@ -1,0 +1,141 @@
+"""The summary of made-up records, worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from harness import experiment
+
+from cloud.summary import summarise
+from common.events import Event
+from common.privacy.accountant import total
+
+EVENT = {
+    "mechanism": "gaussian",
+    "noise_multiplier": 2.0,
+    "dimension": 650,
+    "sampling": "poisson",
+    "sampling_rate": 0.5,
+}
+
+
+def row(time: float, kind: str, **content: Any) -> dict[str, Any]:
+    return {"run": "r", "node": "cloud", "time": time, "kind": kind, **content}
+
+
+def joined(time: float, edge: str, boot: str = "b1", **event: Any) -> dict[str, Any]:
+    return row(time, "joined", edge=edge, samples=24, event=EVENT | event, boot=boot)
+
+
+def update(time: float, edge: str, number: int, staleness: int, applied: bool = True) -> dict[str, Any]:
+    return row(
+        time, "update", edge=edge, ticket=1, version=1, staleness=staleness, stage=1, applied=applied, update=number
+    )
+
+
+def bye(time: float, edge: str, **content: Any) -> dict[str, Any]:
+    said = {"reason": "updates reached", "releases": 3, "epsilon": 1.5, "dp_delta": 1e-5, "note": "by PLD"}
+    return row(time, "bye", edge=edge, **(said | content))
+
+
+def run() -> list[dict[str, Any]]:
+    return [
+        joined(1.0, "edge-0002"),
+        joined(1.0, "edge-0001"),
+        row(2.0, "begin", kappa=650.0),
+        row(2.0, "evaluation", version=1, accuracy=0.1, loss=2.3),
+        row(2.0, "stage", stage=1, from_update=0, sensitivity=0.2, clip_norm=1.2, learning_rate=0.1),
+        update(2.5, "edge-0001", 1, 0),
+        update(3.0, "edge-0002", 2, 1),
+        update(3.5, "edge-0002", 2, 9, applied=False),
+        row(3.5, "probe", version=3, loss=1.0, share=0.5, answers=2, rollback=True),
+        update(4.0, "edge-0001", 3, 2),
+        row(4.5, "refused", edge="edge-0002", reason="ticket"),
+        row(6.0, "end", reason="updates reached", updates=3, failed=False),
+        bye(7.0, "edge-0001"),
+        bye(8.0, "edge-0002", releases=4, epsilon=2.5),
+        row(9.0, "evaluation", version=4, accuracy=0.9, loss=0.4),
+        row(9.0, "something new", whatever=1),
+    ]
+
+
+def test_a_whole_run() -> None:
+    summary = summarise(experiment(), run())
+    assert {key: summary[key] for key in ("state", "reason", "algorithm", "dataset", "model", "dp")} == {
+        "state": "complete",
+        "reason": "updates reached",
+        "algorithm": "audp",
+        "dataset": "digits",
+        "model": "softmax",
+        "dp": "established",
+    }
+    assert (summary["updates"], summary["seconds"], summary["updates_per_second"]) == (3, 4.0, 0.75)
+    assert (summary["test_accuracy"], summary["test_loss"], summary["dp_delta"]) == (0.9, 0.4, 1e-5)
+    assert summary["staleness"] == {"mean": 1.0, "max": 2}
+    assert (summary["probes"], summary["rollbacks"]) == (1, 1)
+    assert summary["stages"] == [
+        {"stage": 1, "from_update": 0, "sensitivity": 0.2, "clip_norm": 1.2, "learning_rate": 0.1}
+    ]
+    first, second = summary["edges"]
+    alone = total({Event.model_validate(EVENT): 1}, 1e-5).epsilon
+    assert first == {
+        "id": "edge-0001",
+        "samples": 24,
+        "updates": 2,
+        "dropped": 0,
+        "refused": 0,
+        "releases": 3,
+        "epsilon_per_release": alone,
+        "epsilon_total": 1.5,
+        "dp_delta": 1e-5,
+        "note": "by PLD",
+        "left": "updates reached",
+    }
+    assert (second["id"], second["updates"], second["dropped"], second["refused"]) == ("edge-0002", 1, 1, 1)
+    assert (second["releases"], second["epsilon_total"]) == (4, 2.5)
+    assert summary["privacy"]["unit"] == "one record"
+    assert "seed" in summary["privacy"]["note"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "state"),
+    [
+        ([], "broken off"),
+        (run()[:6], "broken off"),
+        ([*run()[:6], row(6.0, "end", reason="interrupted", updates=1, failed=False)], "interrupted"),
+        ([*run()[:6], row(6.0, "end", reason="diverged", updates=1, failed=True)], "failed"),
+    ],
+)
+def test_what_became_of_it(rows: list[dict[str, Any]], state: str) -> None:
+    assert summarise(experiment(), rows)["state"] == state
+
+
+def test_an_edge_that_never_said_bye_has_no_total() -> None:
+    (edge, _) = summarise(experiment(), run()[:12])["edges"]
+    assert edge["epsilon_total"] is None
+    assert "no Bye" in edge["note"]
+
+
+def test_an_edge_of_several_processes_has_no_total() -> None:
+    rows = run()
+    rows.insert(8, joined(3.6, "edge-0001", boot="b2"))
+    first, second = summarise(experiment(), rows)["edges"]
+    assert first["epsilon_total"] is None
+    assert "restarted" in first["note"]
+    assert second["epsilon_total"] == 2.5
+
+
+@pytest.mark.parametrize(
+    ("event", "dp"),
+    [
+        ({"mechanism": "none", "noise_multiplier": None}, "none"),
+        ({"mechanism": "paper"}, "not established"),
+        ({"sampling": "replacement", "adjacency": "replace_one"}, "not established"),
+    ],
+)
+def test_the_weakest_edge_decides_what_may_be_said(event: dict[str, Any], dp: str) -> None:
+    rows = [joined(1.0, "edge-0001"), joined(1.0, "edge-0002", **event)]
+    summary = summarise(experiment(), rows)
+    assert summary["dp"] == dp
+    assert [edge["epsilon_per_release"] is None for edge in summary["edges"]] == [False, True]

@@ -1,0 +1,224 @@
+"""The edge's conversation, message by message: each ticket once, the same bytes again, and when it leaves."""
+
+from __future__ import annotations
+
+import pytest
+from edge_talk import EVENT, MODEL, Talk
+
+from common.messages import Answer, Directive, Hello, Model, Refusal, Report, Running, Stop, Update
+from common.node import CONNECTED, INTERRUPTED, Halt
+from common.tensors import Tensors
+from edge.algorithms.asynchronous import MOST_REFUSALS, Past
+
+
+def test_it_says_hello_until_it_gets_work() -> None:
+    talk = Talk()
+    (hello,) = talk.said()
+    assert talk.wakes() == {"repeat": 1.0, "report": 5.0}
+    assert talk.rows("start") == [{"boot": "b1", "start": 1}]
+    talk.wake("repeat")
+    assert talk.said() == [hello]
+    talk.wake(CONNECTED)
+    assert talk.said() == [hello]
+    talk.model(1)
+    talk.wake("repeat")
+    assert isinstance(talk.said()[0], Update)
+
+
+def test_a_model_is_answered_with_its_ticket_and_version() -> None:
+    talk = Talk()
+    talk.model(3, version=17)
+    (update,) = talk.said()
+    assert isinstance(update, Update)
+    assert (update.ticket, update.version, update.work, update.event) == (3, 17, 20.0, EVENT)
+    assert talk.rows("release") == [
+        {"ticket": 3, "version": 17, "event": EVENT.model_dump(mode="json", exclude_none=True)}
+    ]
+    assert talk.ledger.releases == 1
+
+
+def test_a_ticket_is_answered_once_and_older_ones_never() -> None:
+    talk = Talk()
+    talk.model(3)
+    assert talk.model(3) == ()
+    assert talk.model(2) == ()
+    assert talk.probe(1) == ()
+    assert talk.ledger.releases == 1
+
+
+@pytest.mark.parametrize("name", ["repeat", CONNECTED])
+def test_what_is_said_again_is_the_same_message(name: str) -> None:
+    talk = Talk()
+    talk.model(1)
+    (update,) = talk.said()
+    talk.wake(name)
+    assert talk.said()[0] is update
+    assert talk.ledger.releases == 1
+    assert talk.wakes() == {"repeat": 15.0}
+
+
+def test_a_probe_is_answered_and_booked() -> None:
+    talk = Talk()
+    talk.probe(1)
+    (answer,) = talk.said()
+    assert isinstance(answer, Answer)
+    assert (answer.ticket, answer.event.noise_multiplier) == (1, 5.0)
+    assert talk.rows("release")
+    assert talk.ledger.releases == 1
+
+
+def test_one_probe_too_many_ends_it() -> None:
+    talk = Talk()
+    for ticket in (1, 2, 3, 4):
+        talk.probe(ticket)
+    assert talk.ledger.releases == 3
+    assert "at most 3" in talk.bye().reason
+    assert talk.halt() is not None
+    assert talk.halt().exit_code == 1  # type: ignore[union-attr]
+
+
+def test_stop_is_followed_by_bye_with_the_ledger() -> None:
+    talk = Talk()
+    talk.model(1)
+    talk.hear(Stop(reason="updates reached"))
+    bye = talk.bye()
+    assert (bye.reason, bye.releases, bye.dp_delta) == ("updates reached", 1, 1e-5)
+    assert bye.epsilon is not None
+    assert 0 < bye.epsilon < 10
+    assert talk.rows("bye")
+    assert talk.halt() == Halt("updates reached", 0)
+    assert talk.model(2) == ()
+    assert talk.wake("repeat") == ()
+
+
+def test_a_failed_run_is_a_failure_here_too() -> None:
+    talk = Talk()
+    talk.hear(Stop(reason="diverged", failed=True))
+    assert talk.bye().releases == 0
+    assert talk.halt() == Halt("diverged", 1)
+
+
+def test_a_stop_for_another_process_is_not_meant() -> None:
+    talk = Talk()
+    assert talk.hear(Stop(reason="no", failed=True, boot="b2")) == ()
+    assert talk.halt() is None
+
+
+def test_turned_away_it_goes_without_a_bye() -> None:
+    talk = Talk()
+    talk.hear(Stop(reason="experiment digest", failed=True, boot="b1"))
+    assert talk.said() == []
+    assert talk.halt() == Halt("turned away: experiment digest", 1)
+
+
+def test_told_that_it_came_late_it_leaves_cleanly() -> None:
+    talk = Talk()
+    talk.hear(Stop(reason="updates reached", boot="b1"))
+    assert talk.halt() == Halt("updates reached", 0)
+
+
+def test_out_of_budget_it_says_bye_and_releases_nothing() -> None:
+    talk = Talk(most=1)
+    talk.model(1)
+    talk.model(2)
+    bye = talk.bye()
+    assert bye.reason.startswith("budget spent")
+    assert bye.releases == 1
+    assert talk.halt() is not None
+    assert talk.halt().exit_code == 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("clip_norm", [None, 100.0])
+def test_a_clip_norm_it_does_not_accept_ends_it(clip_norm: float | None) -> None:
+    talk = Talk(ceiling=10.0)
+    talk.model(1, clip_norm=clip_norm)
+    assert "clip_norm" in talk.bye().reason
+    assert talk.halt() is not None
+    assert talk.halt().exit_code == 1  # type: ignore[union-attr]
+    assert talk.ledger.releases == 0
+
+
+def test_refused_again_and_again_it_gives_up() -> None:
+    talk = Talk()
+    talk.model(1)
+    for _ in range(MOST_REFUSALS - 1):
+        talk.hear(Refusal(reason="not finite"))
+        assert talk.rows("refused")
+        assert talk.halt() is None
+    talk.model(2)  # new work: the count starts again
+    for _ in range(MOST_REFUSALS):
+        talk.hear(Refusal(reason="not finite"))
+    assert talk.halt() is not None
+    assert talk.halt().exit_code == 1  # type: ignore[union-attr]
+
+
+def test_strangers_and_other_edges_messages_do_nothing() -> None:
+    talk = Talk()
+    tensors = Tensors(MODEL.layout, MODEL.layout.zeros())
+    model = Model(ticket=1, version=1, directive=Directive(clip_norm=1.0), tensors=tensors)
+    assert talk.hear(model, sender="edge-0002") == ()
+    talk.hear(Report(iteration=1, metrics={}))
+    assert talk.said() == []
+    assert talk.rows("refused")
+    assert talk.ledger.releases == 0
+
+
+def test_another_cloud_process_is_greeted() -> None:
+    talk = Talk()
+    talk.hear(Running(boot="c1", digest="a" * 64))
+    assert talk.rows("met") == [{"cloud": "c1"}]
+    assert talk.said() == []
+    talk.model(5)
+    assert talk.hear(Running(boot="c1", digest="a" * 64)) == ()
+    talk.hear(Running(boot="c2", digest="a" * 64))
+    (hello,) = talk.said()
+    assert isinstance(hello, Hello)
+    assert hello.ticket == 5  # so that the new cloud counts on from there
+    talk.wake(CONNECTED)
+    assert talk.said() == [hello]
+
+
+def test_reports_are_public_and_the_batch_size_stays_here() -> None:
+    talk = Talk()
+    talk.model(1)
+    talk.wake("report")
+    (report,) = talk.said()
+    assert isinstance(report, Report)
+    assert set(report.metrics) == {"releases", "epsilon"}
+    assert talk.rows("local") == [{"releases": 1, "records_drawn": 20}]
+    assert talk.wakes() == {"report": 5.0}
+
+
+def test_interrupted_it_says_bye() -> None:
+    talk = Talk()
+    talk.wake(INTERRUPTED)
+    assert talk.bye().reason == "interrupted"
+    assert talk.halt() is not None
+
+
+@pytest.mark.parametrize(
+    ("past", "cloud", "claims"),
+    [
+        (Past(), "c1", True),
+        (Past(1, frozenset({"c0"})), "c1", True),  # it worked for another run
+        (Past(1, frozenset({"c1"})), "c1", False),
+        (Past(1, frozenset({"c1"})), None, False),
+    ],
+)
+def test_a_ledger_that_began_anew_claims_no_total(past: Past, cloud: str | None, claims: bool) -> None:
+    talk = Talk(past)
+    if cloud is not None:
+        talk.hear(Running(boot=cloud, digest="a" * 64))
+    talk.model(1)
+    talk.wake("report")
+    (report,) = talk.said()
+    assert isinstance(report, Report)
+    assert ("epsilon" in report.metrics) == claims
+    talk.hear(Stop(reason="done"))
+    bye = talk.bye()
+    assert (bye.epsilon is not None) == claims
+    assert ("restarted" in bye.note) != claims
+
+
+def test_an_unknown_wake_up_does_nothing() -> None:
+    assert Talk().wake("something else") == ()
