@@ -1,0 +1,132 @@
+"""The report on made-up runs: complete, still running, compared, damaged."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from made_up_run import write_run
+
+from common.errors import ConfigError, RecordError
+from lab.card import describe, promise_of
+from lab.folder import read_run
+from lab.report import labels_of, write_report
+
+
+class Links(HTMLParser):
+    """Collects every address a page would load, and every tag left open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.depth = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        self.depth += tag not in ("meta", "img", "br")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= 1
+
+
+def links_of(page: str) -> Links:
+    links = Links()
+    links.feed(page)
+    return links
+
+
+def test_page_holds_everything_it_shows(tmp_path: Path) -> None:
+    written = write_report([write_run(tmp_path / "run")], tmp_path / "report")
+    page = written.page.read_text()
+    links = links_of(page)
+    assert len(links.addresses) == 3
+    assert all(address.startswith("data:image/png;base64,") for address in links.addresses)
+    assert links.depth == 0
+    assert not re.search(r"https?://|url\(|@import|<script", page)
+    for text in ("0.928", "4.78", "edge-0002", "updates/s", "0" * 64, "Counted as: one record added or removed."):
+        assert text in page
+
+
+def test_pictures_are_png_files_of_some_size(tmp_path: Path) -> None:
+    written = write_report([write_run(tmp_path / "run")], tmp_path / "report")
+    assert [picture.name for picture in written.pictures] == ["scores.png", "staleness.png", "stages.png"]
+    for picture in written.pictures:
+        content = picture.read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert int.from_bytes(content[16:20]) > 1000
+
+
+def test_several_runs_are_compared_with_labels(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / "one", name="digits-mapa"),
+        write_run(tmp_path / "two", name="digits-mapa", updates=400),
+        write_run(tmp_path / "three", name="digits-asgd", private=False, summary=False),
+    ]
+    runs = [read_run(folder) for folder in folders]
+    assert labels_of(runs) == ["digits-mapa (one)", "digits-mapa (two)", "digits-asgd"]
+    assert labels_of([runs[0], runs[0]]) == ["digits-mapa (one) 1", "digits-mapa (one) 2"]
+    page = write_report(folders, tmp_path / "report").page.read_text()
+    assert "3 runs compared" in page
+    assert page.count("No privacy is claimed") == 1
+
+
+def test_a_run_without_summary_is_told_from_its_records(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", summary=False, updates=400)
+    records = folder / "cloud" / "records.jsonl"
+    lines = records.read_text().splitlines(keepends=True)
+    records.write_text("".join(lines[:200]) + lines[200][:25])
+    card = describe("run", read_run(folder), "")
+    assert card["state"] == "no summary yet"
+    assert 0 < int(card["updates"]) < 400
+    assert float(card["accuracy"]) > 0.3
+    assert card["epsilon"] == "2.1"
+    assert "as last reported" in card["promise"]
+    assert write_report([folder], tmp_path / "report").page.is_file()
+
+
+def test_before_any_report_no_epsilon_is_invented(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", summary=False)
+    records = folder / "cloud" / "records.jsonl"
+    kept = [line for line in records.read_text().splitlines() if '"report"' not in line and '"bye"' not in line]
+    records.write_text("\n".join(kept))
+    card = describe("run", read_run(folder), "")
+    assert card["epsilon"] == "-"
+    assert "the total is not known" in card["promise"]
+
+
+def test_a_run_that_has_only_just_begun_can_be_reported(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", summary=False)
+    (folder / "cloud" / "records.jsonl").unlink()
+    page = write_report([folder], tmp_path / "report").page.read_text()
+    assert "No edge has joined" in page
+
+
+def test_epsilon_is_explained_or_its_absence_is(tmp_path: Path) -> None:
+    private = promise_of(read_run(write_run(tmp_path / "private")))
+    assert "e^4.78 = 119" in private
+    assert "probability 1e-05" in private
+    plain = promise_of(read_run(write_run(tmp_path / "plain", private=False)))
+    assert "No privacy" in plain
+    paper = write_run(tmp_path / "paper")
+    settings = (paper / "experiment.yaml").read_text().replace("rigorous", "paper")
+    (paper / "experiment.yaml").write_text(settings)
+    assert promise_of(read_run(paper)).startswith("dp: not established")
+
+
+def test_names_from_a_run_cannot_inject_markup(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", name="<script>alert(1)</script>")
+    assert "<script" not in write_report([folder], tmp_path / "report").page.read_text()
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a run folder"):
+        write_report([tmp_path], tmp_path / "report")
+
+
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run")
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(RecordError, match="taken"):
+        write_report([folder], tmp_path / "taken")
