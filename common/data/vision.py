@@ -8,6 +8,7 @@ torchvision does (CIFAR-10), and always by number, shape, type and label range.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -126,10 +127,10 @@ class ImageSet:
         root = self._folder(data)
         datasets = _torchvision(self.name)
         kind = getattr(datasets, self.kind)
-        if data.download:
+        if data.download and (self._faults(root) or os.access(root, os.W_OK)):
             with reserved(root, self.name):
                 opened = self._open(kind, root, train=train, download=True)
-        else:
+        else:  # a complete folder may be read-only: there is nothing to fetch and no place for a lock
             opened = self._open(kind, root, train=train, download=False)
         images = self.arrange(np.asarray(opened.data))
         labels = np.asarray(opened.targets).astype(np.int64)

@@ -17,7 +17,7 @@ def test_mnist_is_read_from_the_hosts_folder(tmp_path: Path, shared_data: Path) 
         "DATA": str(shared_data),
         "EDGES": "2",
         "MAPA_RUN": "mnist",
-        "MAPA_ARGS": "--set data.download=false --set stop.updates=60",
+        "MAPA_ARGS": "--set stop.updates=60",
     }
     stack = Stack("mapa-test-data", tmp_path / "results", settings)
     stack.remove()
