@@ -153,7 +153,7 @@ class ClosedLoop:
 
     def describe(self) -> Mapping[str, float]:
         """The segment as a record: the stage's numbers, and what the loop knows."""
-        return {
+        row = {
             "sensitivity": sensitivity_of(self.clip_norm, self._ground.batch_size),
             "clip_norm": self.clip_norm,
             "learning_rate": self.rate(),
@@ -162,9 +162,11 @@ class ClosedLoop:
             "length": self._search.length,
             "multiplier": self._search.multiplier,
             "reach": self._reach(),
-            "best_loss": self._kept().loss if self._best else math.nan,
             "probes": self.probes,
         }
+        if self._best is not None and self._best.count:
+            row["best_loss"] = self._best.loss
+        return row
 
     def _fast_forward(self, first: _Kept, share: float) -> Ask | Continue:
         if share >= self._judgement.gate and self.probes < min(FORWARD_PROBES, self._judgement.probes):

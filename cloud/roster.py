@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
@@ -63,12 +62,6 @@ class Roster:
 
     def __init__(self) -> None:
         self._seats: dict[NodeId, Seat] = {}
-
-    def __iter__(self) -> Iterator[Seat]:
-        return iter(self._seats.values())
-
-    def __len__(self) -> int:
-        return len(self._seats)
 
     def find(self, edge: NodeId) -> Seat | None:
         """The seat of an edge that said Hello."""

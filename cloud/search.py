@@ -85,7 +85,7 @@ class SecantSettings(Section):
     kind: Literal["secant"] = "secant"
     segments: int = Field(default=16, ge=2, le=1000, description="equal parts of the run, a probe after each")
     start: Positive = Field(default=20.0, description="first multiplier: unit-norm images want 15 to 30")
-    reach: Positive = Field(default=2.0, description="wanted reach over the secant's distance")
+    reach: Positive = Field(default=3.0, description="wanted reach over the secant's distance")
     jump: float = Field(default=8.0, gt=1, description="largest change of the multiplier at once")
     shrink: float = Field(default=4.0, gt=1, description="divide the multiplier by this after a diverging start")
     cooldown: FiniteFloat = Field(default=0.4, ge=0, le=1, description="share of the run over which rates fall to 0")

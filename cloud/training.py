@@ -14,9 +14,9 @@ from cloud.controller import Ask, Controller
 from cloud.parameters import Parameters
 from cloud.probing import Probing
 from cloud.progress import Progress
-from cloud.roster import Roster, Seat
+from cloud.roster import Roster, Seat, Work
 from common.messages import Answer, Directive, Model, Probe, Update
-from common.node import Effect, Measure, Record, Seconds, Wake
+from common.node import Effect, Measure, NodeId, Record, Seconds, Wake
 from common.tensors import Tensors
 
 
@@ -127,33 +127,26 @@ class Training:
             self._collector.expire()
         self._wait()
 
-    def work_for(self, seat: Seat, now: Seconds) -> bool:
-        """Hands the seat its next piece of work; False if there is none for it now."""
+    def work_for(self, seat: Seat, now: Seconds) -> Work | None:
+        """Hands the seat its next piece of work; None if there is none for it now."""
         if self._probing is not None:
             if not self._probing.wants(seat.edge):
-                return False
-            seat.hand("probe", self._probing.version, now)
+                return None
+            work = seat.hand("probe", self._probing.version, now)
             self._probing.asked(seat)
-            return True
-        if self._collector.holds(seat.edge):
-            return False
-        seat.hand("model", self.version, now)
-        return True
+            return work
+        return None if self._collector.holds(seat.edge) else seat.hand("model", self.version, now)
 
-    def message_for(self, seat: Seat) -> Model | Probe | None:
-        """What to send for the seat's work in hand: always the newest parameters; None if it is of no use now."""
-        if seat.work is None:
-            return None
-        ticket = seat.work.ticket
-        if seat.work.kind == "model":
+    def message_for(self, edge: NodeId, work: Work) -> Model | Probe | None:
+        """What to send for a piece of work: always the newest parameters; None for a probe that was decided on."""
+        ticket = work.ticket
+        if work.kind == "model":
             return Model(ticket=ticket, version=self.version, directive=self._ask_for(), tensors=self.tensors)
         probing = self._probing
-        if probing is None or not probing.covers(seat.edge, ticket):
+        if probing is None or not probing.covers(edge, ticket):
             return None
-        tensors = Tensors(self.tensors.layout, probing.ask.flat)
-        return Probe(
-            ticket=ticket, version=probing.version, cap=probing.ask.cap, bound=probing.ask.bound, tensors=tensors
-        )
+        ask, tensors = probing.ask, Tensors(self.tensors.layout, probing.ask.flat)
+        return Probe(ticket=ticket, version=probing.version, cap=ask.cap, bound=ask.bound, tensors=tensors)
 
     def measure(self) -> None:
         """Has the parameters evaluated as they are now."""

@@ -5,6 +5,7 @@ Pure: what it publishes goes through a function it is given, the time comes from
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -92,7 +93,7 @@ class Courier:
     @property
     def due(self) -> Seconds:
         """When `resend` has something to do, if nothing arrives before."""
-        return min((going.due for going in self._going.values()), default=float("inf"))
+        return min((going.due for going in self._going.values()), default=math.inf) if self._going else math.inf
 
     def resend(self, now: Seconds) -> list[tuple[NodeId, WireError]]:
         """Sends again what stayed unanswered. Gives what was given up, and why."""

@@ -184,7 +184,7 @@ class AsynchronousCloud:
 
     def _receive(self, edge: NodeId, message: Update | Answer, now: Seconds) -> None:
         seat = self._roster.find(edge)
-        if seat is None or self._phase is not Phase.RUNNING:
+        if seat is None or seat.presence is Presence.GONE or self._phase is not Phase.RUNNING:
             return
         if seat.presence is Presence.LOST:
             seat.presence = Presence.ONLINE
@@ -231,14 +231,15 @@ class AsynchronousCloud:
             self._end(self._training.ending)
             return
         for free in list(self._waiting.values()) if has_moved or seat is None else (seat,):
-            if free.edge in self._waiting and self._training.work_for(free, now):
+            work = self._training.work_for(free, now) if free.edge in self._waiting else None
+            if work is not None:
                 del self._waiting[free.edge]
-                self._deliver(free)
+                self._deliver(free.edge, work)
 
-    def _deliver(self, seat: Seat) -> bool:
-        message = self._training.message_for(seat)
+    def _deliver(self, edge: NodeId, work: Work) -> bool:
+        message = self._training.message_for(edge, work)
         if message is not None:
-            self._send(seat.edge, message)
+            self._send(edge, message)
         return message is not None
 
     def _resend(self, seat: Seat, work: Work, now: Seconds) -> None:
@@ -246,7 +247,7 @@ class AsynchronousCloud:
         if now - work.sent < RESEND_PAUSE:
             return
         seat.work = replace(work, sent=now)
-        if not self._deliver(seat):  # a probe that was decided without this edge
+        if not self._deliver(seat.edge, work):  # a probe that was decided without this edge
             seat.work = None
             self._waiting[seat.edge] = seat
 

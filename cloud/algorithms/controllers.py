@@ -37,7 +37,7 @@ class PlainSettings(Section):
 
     smoothness: Positive | None = Field(default=None, description="none: the model's public bound, or 10")
     gradient_std: Positive | None = Field(default=None, description="none: the model's gradient bound, or 10")
-    radius: Positive = Field(default=10.0, description="distance from the first parameters to the best ones")
+    radius: Positive = Field(default=30.0, description="distance to the best parameters: 30 suits unit-norm images")
 
 
 class NoisySettings(Section):

@@ -38,7 +38,11 @@ def last_of(plan: Experiment, **options: Any) -> Flat:
 
 
 def plain(algorithm: str, **changes: Any) -> Experiment:
-    settings = {"algorithm": {"name": algorithm, "batch_size": 12}, "privacy": {"mechanism": "none"}}
+    cloud = {"radius": 10.0}
+    settings = {
+        "algorithm": {"name": algorithm, "batch_size": 12, "cloud": cloud},
+        "privacy": {"mechanism": "none"},
+    }
     return experiment(**(settings | changes))
 
 

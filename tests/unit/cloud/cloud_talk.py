@@ -91,7 +91,7 @@ class Talk:
             staleness_cap=0 if sync else cap,
             patience=60.0,
         )
-        begin = lambda roster: (self.controller, {"edges": len(roster)})  # noqa: E731
+        begin = lambda roster: (self.controller, {"edges": len(roster.online())})  # noqa: E731
         charter = Charter(DIGEST, "cloud-1", quorum)
         self.node = AsynchronousCloud(charter, Settings(**settings), self.training, begin, outbox)
         self.now = 0.0

@@ -161,3 +161,27 @@ def test_a_new_stage_is_recorded_once() -> None:
     assert talk.rows("stage") == [{"stage": 2, "from_update": 2, "learning_rate": 0.5}]
     talk.update("edge-0001", 3, 3)
     assert not talk.rows("stage")
+
+
+def test_an_edge_that_leaves_before_the_start_is_waited_for_like_any_other() -> None:
+    talk = Talk(quorum=2)
+    talk.hello("edge-0001")
+    talk.hear("edge-0001", Bye(reason="interrupted", releases=0))
+    assert talk.wakes() == set()
+    talk.hello("edge-0002")
+    assert not talk.sent("edge-0002", Model)
+    talk.hello("edge-0001", boot="b2")
+    assert talk.sent("edge-0002", Model)
+
+
+def test_an_unknown_wake_up_does_nothing() -> None:
+    assert Talk().wake("something else") == ()
+
+
+def test_what_arrives_after_a_bye_counts_for_nothing() -> None:
+    talk = Talk(quorum=2)
+    talk.hello("edge-0001")
+    talk.hello("edge-0002")
+    talk.hear("edge-0001", Bye(reason="interrupted", releases=1))
+    assert talk.update("edge-0001", 1, 1) == ()
+    assert talk.flat == [0.0, 0.0]

@@ -149,3 +149,16 @@ def test_a_synchronous_step_goes_on_without_the_silent() -> None:
     talk.update("edge-0002", 1, 1)  # of a version that is over
     assert talk.rows("update")[0]["applied"] is False
     assert talk.sent("edge-0002", Model)
+
+
+def test_an_edge_that_waits_for_the_others_may_say_so_again() -> None:
+    controller = Scripted(asks={0: 4.0})
+    talk = Talk(controller, quorum=2)
+    talk.hello("edge-0001")
+    talk.hello("edge-0002")
+    talk.answer("edge-0001", 1)
+    talk.now = 100.0
+    assert talk.answer("edge-0001", 1) == ()
+    talk.answer("edge-0002", 1)
+    assert len(controller.answers) == 1
+    assert [model.ticket for model in talk.sent("edge-0001", Model)] == [2]

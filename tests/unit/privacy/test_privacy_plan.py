@@ -174,3 +174,13 @@ def test_probes_beside_other_mechanisms() -> None:
 def test_without_amplification_probes_are_planned_without_it(sampling: str) -> None:
     plan, _ = plan_of(**GAUSSIAN, sampling=sampling).with_probes(100, 10, 0.2)
     assert plan.event.noise_multiplier == pytest.approx(2.0 / math.sqrt(0.8))
+
+
+def test_probes_of_a_large_shard_look_at_a_sample() -> None:
+    plan = plan_of(**GAUSSIAN)
+    _, whole = plan.with_probes(2000, 24, 0.1, sample=plan.records)
+    _, part = plan.with_probes(2000, 24, 0.1, sample=plan.records // 4)
+    assert (whole.event.sampling, whole.event.sampling_rate) == ("all", 1.0)
+    assert part.event.sampling == "poisson"
+    assert part.expected == plan.records // 4
+    assert part.event.noise_multiplier == whole.event.noise_multiplier

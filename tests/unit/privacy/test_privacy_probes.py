@@ -128,3 +128,30 @@ def test_what_has_no_bound_is_refused() -> None:
     for cap in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(SensitivityError, match=r"cap: .*: expected finite and positive"):
             EXACT.answer(LOSSES, NORMS, cap, 2.0, stream(1, "probe"))
+
+
+def test_a_sampled_answer_has_the_noise_of_its_sample() -> None:
+    event = Event(mechanism="gaussian", noise_multiplier=12.0, dimension=2, sampling="poisson", sampling_rate=0.25)
+    plan = ProbePlan(event, 400)
+    assert plan.expected == 100
+    assert answer_std(event, 400) == pytest.approx(12.0 * np.sqrt(1.25) / 100)
+    nothing = np.zeros(90), np.full(90, np.inf)
+    answers = np.array([plan.answer(*nothing, 2.0, 2.0, stream(seed, "probe"))[1] for seed in range(800)])
+    assert answers.std() == pytest.approx(answer_std(event, 400), rel=0.08)
+    assert answers.std() != pytest.approx(answer_std(event, 200), rel=0.08)  # the control
+
+
+def test_a_sample_is_drawn_at_the_rate_of_the_event() -> None:
+    event = Event(mechanism="gaussian", noise_multiplier=12.0, dimension=2, sampling="poisson", sampling_rate=0.25)
+    rng = stream(1, "draws")
+    drawn = [ProbePlan(event, 400).draw(rng) for _ in range(300)]
+    assert np.mean([indices.size for indices in drawn]) == pytest.approx(100, abs=2.5)
+    assert len({indices.size for indices in drawn}) > 10
+    assert ProbePlan(Event(mechanism="none"), 5).draw(rng).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_sampled_answers_are_checked_too() -> None:
+    event = Event(mechanism="none", dimension=2, sampling="poisson", sampling_rate=0.5)
+    for losses, norms in ((5, 3), (3, 5), (9, 9)):
+        with pytest.raises(SensitivityError):
+            ProbePlan(event, 8).answer(np.zeros(losses), np.zeros(norms), 2.0, 2.0, stream(1, "probe"))

@@ -1,0 +1,50 @@
+"""The quick bound: the textbook case exactly, and never below the accountant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from common.errors import UnsupportedEvent
+from common.events import Event
+from common.privacy.accountant import total
+from common.privacy.renyi import ORDERS, curve
+
+
+def event(noise_multiplier: float, rate: float, adjacency: str = "add_remove") -> Event:
+    sampling = "all" if rate == 1.0 else "poisson"
+    return Event(
+        mechanism="gaussian",
+        noise_multiplier=noise_multiplier,
+        sampling=sampling,
+        sampling_rate=rate,
+        adjacency=adjacency,
+    )
+
+
+def test_without_sampling_it_is_the_gaussian_curve() -> None:
+    np.testing.assert_allclose(curve(1.0, 2.0), ORDERS / 8)
+
+
+def test_order_two_by_hand() -> None:
+    rate, noise_multiplier = 0.1, 1.5
+    expected = np.log(1 + rate**2 * (np.exp(1 / noise_multiplier**2) - 1))
+    assert curve(rate, noise_multiplier)[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("noise_multiplier", "rate"), [(0.7, 0.02), (2.0, 0.04), (8.0, 0.2), (1.0, 1.0)])
+@pytest.mark.parametrize("steps", [1, 100, 5000])
+def test_it_is_above_the_accountant_but_not_far(noise_multiplier: float, rate: float, steps: int) -> None:
+    events = {event(noise_multiplier, rate): steps, event(15.0, 1.0): 20}
+    quick, exact = (total(events, 1e-5, method).epsilon for method in ("quick", "pld"))
+    assert quick is not None
+    assert exact is not None
+    assert exact <= quick
+    if noise_multiplier > 1:  # where the best order is not below 2
+        assert total(events, 1e-5, "rdp").epsilon == pytest.approx(quick, rel=0.05)
+
+
+def test_it_has_no_answer_for_sampled_batches_under_replace_one() -> None:
+    with pytest.raises(UnsupportedEvent):
+        total({event(2.0, 0.1, "replace_one"): 3}, 1e-5, "quick")
+    assert total({event(2.0, 1.0, "replace_one"): 3}, 1e-5, "quick").note.endswith("RDP at integer orders")
