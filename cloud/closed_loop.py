@@ -20,8 +20,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from cloud.controller import Ask, Continue
 from cloud.search import Search, Verdict
 from cloud.stages import Ground, Stage, sensitivity_of
@@ -31,6 +29,8 @@ from common.tensors import Flat
 FORWARD = 4.0
 """Factor by which the clip norm falls before the first update while gradients lie far below it."""
 FORWARD_PROBES = 8
+OVERFLOW = 10.0
+"""Factor by which the last segment's rate falls when its parameters overflow."""
 
 
 @dataclass(frozen=True)
@@ -112,20 +112,25 @@ class ClosedLoop:
 
     def applied(self, flat: Flat) -> Ask | None:
         """Counts the update; after the segment's last one asks for the loss, unless the run or the probes end."""
-        self._path += self.rate()
-        self._done += 1
-        self._left -= 1
+        self._count()
         if self._left > 0 or self._search.is_last:
             return None
         if self.probes >= self._judgement.probes:
             self._search.advance(None)
             self._enter()
             return None
-        if np.isfinite(flat).all():
-            self._trial = _Trial(flat.copy())
-            return self._ask(self._trial.flat, self._judgement.clip_factor * self.clip_norm)
-        self._trial = _Trial(flat, self._judgement.cap, 0.0, is_judged=True)
-        return self._ask(self._kept().flat, self.clip_norm)
+        self._trial = _Trial(flat.copy())
+        return self._ask(self._trial.flat, self._judgement.clip_factor * self.clip_norm)
+
+    def diverged(self) -> Flat | None:
+        """Breaks the segment off and goes back to the best parameters at a lower rate; no probe is needed to tell."""
+        self._count()
+        best = self._kept()
+        if not self._search.is_last:
+            return self._decide(_Trial(best.flat, self._judgement.cap), True, 0.0).flat
+        self._path = best.path
+        self._rate /= OVERFLOW
+        return best.flat
 
     def answered(self, loss: float, share: float, noise_std: float) -> Ask | Continue:
         """Takes the answer and says from where to go on, or what else to look at.
@@ -167,6 +172,11 @@ class ClosedLoop:
         if self._best is not None and self._best.count:
             row["best_loss"] = self._best.loss
         return row
+
+    def _count(self) -> None:
+        self._path += self.rate()
+        self._done += 1
+        self._left -= 1
 
     def _fast_forward(self, first: _Kept, share: float) -> Ask | Continue:
         if share >= self._judgement.gate and self.probes < min(FORWARD_PROBES, self._judgement.probes):

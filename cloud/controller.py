@@ -152,6 +152,10 @@ class Controller(Protocol):
         """
         ...
 
+    def diverged(self) -> Flat | None:
+        """An update was applied and the parameters overflow: from where to go on [dimension]; None: nowhere."""
+        ...
+
     def describe(self) -> Mapping[str, float]:
         """The row of a `stage` record: sensitivity, clip_norm, learning_rate and the controller's own numbers."""
         ...

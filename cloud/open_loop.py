@@ -74,6 +74,10 @@ class OpenLoop:
         """
         raise LocalProtocolError(f"probe answer {loss!r}: this controller asks no probes")
 
+    def diverged(self) -> Flat | None:
+        """Nothing to go back to: only probes tell which parameters were good."""
+        return None
+
     def describe(self) -> Mapping[str, float]:
         """The stage as a record: sensitivity, clip_norm, learning_rate, damping, variance, length."""
         return {

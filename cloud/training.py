@@ -17,7 +17,7 @@ from cloud.progress import Progress
 from cloud.roster import Roster, Seat, Work
 from common.messages import Answer, Directive, Model, Probe, Update
 from common.node import Effect, Measure, NodeId, Record, Seconds, Wake
-from common.tensors import Tensors
+from common.tensors import Flat, Tensors
 
 
 @dataclass(frozen=True)
@@ -176,10 +176,13 @@ class Training:
         is_due = self._progress.count()
         for arrival in fresh:
             self._record_update(arrival, version, is_applied=True)
-        if not is_finite:
-            self.ending = Ending(f"diverged: the parameters overflow at update {self.updates}, rate {rate:g}", True)
-            return
-        ask = self._controller.applied(self._parameters.flat)
+        ask = None
+        if is_finite:
+            ask = self._controller.applied(self._parameters.flat)
+        else:
+            self._leave(rate)
+            if self.ending is not None:
+                return
         self._record_stage()
         if is_due:
             self.measure()
@@ -189,6 +192,20 @@ class Training:
             self.ending = Ending("updates reached")
         elif self._collector.has_deadline:
             self._wait()
+
+    def _leave(self, rate: float) -> None:
+        """The parameters overflow: nobody can compute with them, so back to older ones, or the run has failed."""
+        flat = self._controller.diverged()
+        if flat is None:
+            self.ending = Ending(f"diverged: the parameters overflow at update {self.updates}, rate {rate:g}", True)
+            return
+        self._go_back(flat)
+        self._outbox.append(Record("diverged", {"update": self.updates, "learning_rate": rate}))
+
+    def _go_back(self, flat: Flat) -> None:
+        """Goes on from older parameters; what was computed on those that came after them is dropped."""
+        self._parameters.restore(flat)
+        self._floor = self.version
 
     def _open(self, ask: Ask) -> None:
         self._probing = Probing(ask, self.version)
@@ -203,8 +220,7 @@ class Training:
             self._open(reply)
         else:
             if reply.flat is not None:
-                self._parameters.restore(reply.flat)
-                self._floor = self.version
+                self._go_back(reply.flat)
                 rollback = True
             self._wait()
         row = {"version": probing.version, "loss": loss, "share": share, "answers": probing.count, "std": noise_std}

@@ -83,6 +83,10 @@ class DecayingRate:
         """
         raise LocalProtocolError(f"probe answer {loss!r}: this controller asks no probes")
 
+    def diverged(self) -> Flat | None:
+        """Nothing to go back to: only probes tell which parameters were good."""
+        return None
+
     def describe(self) -> Mapping[str, float]:
         """The numbers in force; without clipping the clip norm and the sensitivity are left out."""
         row = {"learning_rate": self.rate()}

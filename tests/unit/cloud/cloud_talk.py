@@ -43,6 +43,7 @@ class Scripted:
     stage: int = 1
     answers: list[tuple[float, float, float]] = field(default_factory=list)
     count: int = 0
+    refuge: np.ndarray[Any, Any] | None = None
 
     def begin(self, flat: np.ndarray[Any, Any]) -> Ask | None:
         return self._ask(flat)
@@ -57,6 +58,9 @@ class Scripted:
     def answered(self, loss: float, share: float, noise_std: float) -> Ask | Continue:
         self.answers.append((loss, share, noise_std))
         return self.replies.pop(0) if self.replies else Continue()
+
+    def diverged(self) -> np.ndarray[Any, Any] | None:
+        return self.refuge
 
     def describe(self) -> Mapping[str, float]:
         return {"learning_rate": 0.5}

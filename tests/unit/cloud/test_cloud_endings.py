@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from cloud_talk import Scripted, Talk
 
 from common.messages import Bye, Model, Running, Stop
@@ -117,6 +118,15 @@ def test_an_overflow_ends_the_run_with_a_reason() -> None:
     talk.update("edge-0001", 1, 1, value=3e38)
     assert "diverged" in talk.rows("end")[0]["reason"]
     assert talk.rows("end")[0]["failed"] is True
+
+
+def test_an_overflow_is_left_where_the_controller_knows_a_way_back() -> None:
+    talk = Talk(Scripted(refuge=np.array([0.5, 0.25], np.float32)))
+    talk.hello("edge-0001")
+    talk.update("edge-0001", 1, 1, value=3e38)
+    assert talk.rows("end") == []
+    assert talk.rows("diverged") == [{"update": 1, "learning_rate": 0.5}]
+    assert talk.node.tensors.flat.tolist() == [0.5, 0.25]
 
 
 def test_interrupted_once_and_twice() -> None:

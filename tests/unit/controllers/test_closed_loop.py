@@ -124,17 +124,29 @@ def test_fast_forward_lowers_a_clip_norm_far_above_the_gradients() -> None:
     assert len(Script(secant(probes=3), [(2.0, 1.0)] * 3).asked) == 3
 
 
-def test_parameters_that_overflowed_are_not_probed_but_left() -> None:
-    script = Script(secant(), [(2.0, 0.0), (2.1, 0.0)])
+def test_parameters_that_overflowed_are_left_without_a_probe() -> None:
+    script = Script(secant(), [(2.0, 0.0)])
     controller = script.controller
-    script.go(99)
-    ask = controller.applied(np.full(3, np.nan, np.float32))
-    script.update = 100
-    assert ask is not None
-    assert ask.flat.tolist() == [0.0, 0.0, 0.0]
-    script.settle(ask)
-    assert script.rollbacks == [(100, 0)]
+    script.go(3)  # in mid-segment
+    flat = controller.diverged()
+    assert flat is not None
+    assert flat.tolist() == [0.0, 0.0, 0.0]
+    assert controller.stage == 2
     assert controller.describe()["multiplier"] == pytest.approx(20 / 4)
+
+
+def test_an_overflow_in_the_last_segment_lowers_its_rate() -> None:
+    controller = secant(probes=1)
+    ask = controller.begin(np.zeros(3, np.float32))
+    assert isinstance(ask, Ask)
+    controller.answered(2.0, 0.0, 0.0)
+    while not controller._search.is_last:
+        assert controller.applied(np.ones(3, np.float32)) is None
+    before = controller.rate()
+    flat = controller.diverged()
+    assert flat is not None
+    assert flat.tolist() == [0.0, 0.0, 0.0]
+    assert controller.rate() < before / 9
 
 
 @pytest.mark.parametrize("answer", [(math.nan, 0.5), (math.inf, 0.5), (1.0, math.nan)])
