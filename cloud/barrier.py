@@ -38,8 +38,8 @@ class Collector(Protocol):
         """Whether this edge has to wait for the step its update is in."""
         ...
 
-    def expire(self) -> None:
-        """The deadline passed: the updates that are here are due, if there are any."""
+    def expire(self, roster: Roster) -> None:
+        """The deadline passed: the updates that are here are due, if there are any; who is missing counts as silent."""
         ...
 
 
@@ -63,12 +63,12 @@ class Line:
         """No edge waits for another."""
         return False
 
-    def expire(self) -> None:
+    def expire(self, roster: Roster) -> None:
         """Nothing to do: updates are due as they come."""
 
 
 class Barrier:
-    """One update of every edge that is online, in order of the edges' names; closes once for each step."""
+    """One update of every edge that is worth waiting for, in order of the edges' names; closes once for each step."""
 
     has_deadline = True
 
@@ -84,7 +84,7 @@ class Barrier:
         """All updates, if none is missing or the deadline passed; the order never depends on the delivery."""
         if not self._arrivals:
             return ()
-        if not self._is_expired and any(seat.edge not in self._arrivals for seat in roster.online()):
+        if not self._is_expired and any(seat.edge not in self._arrivals for seat in roster.awaited()):
             return ()
         batch = [self._arrivals[edge] for edge in sorted(self._arrivals)]
         self._arrivals.clear()
@@ -95,6 +95,8 @@ class Barrier:
         """An edge whose update is in waits for the step."""
         return edge in self._arrivals
 
-    def expire(self) -> None:
+    def expire(self, roster: Roster) -> None:
         """Closes with the updates that are here; with none, the next deadline counts."""
         self._is_expired = bool(self._arrivals)
+        if self._is_expired:
+            roster.silence(self._arrivals)

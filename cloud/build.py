@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from pydantic import ValidationError
 
+from cloud.admission import PARAMETERS, Admission, Form
 from cloud.algorithms import find
 from cloud.algorithms.asynchronous import AsynchronousCloud, Charter, Settings
 from cloud.barrier import Barrier, Line
@@ -18,10 +19,11 @@ from cloud.training import Training
 from common import data
 from common.errors import ConfigError, Fault
 from common.evaluation import evaluate
-from common.experiment import Experiment, Section, faults_of
+from common.experiment import Experiment, Section, edge_ids, faults_of
 from common.models import build_model
 from common.models.spec import ModelSpec
 from common.node import Effect
+from common.privacy.declaration import adjacency_of
 from common.privacy.noise import kappa
 from common.seeds import stream
 from common.tensors import Layout, Tensors
@@ -66,9 +68,21 @@ def build(experiment: Experiment, boot: str) -> Cloud:
         setting = _setting(experiment, model, noise, min(seat.samples for seat in seats), len(seats))
         return find(experiment).build(setting, own), asdict(setting)
 
-    charter = Charter(experiment.digest(), boot, settings.quorum or experiment.data.edges)
+    admission = _admission(experiment, model.layout.size)
+    charter = Charter(admission, boot, settings.quorum or experiment.data.edges)
     node = AsynchronousCloud(charter, settings, training, control, outbox)
     return Cloud(node, model.layout, _scorer(experiment, model))
+
+
+def first_clip_norm(experiment: Experiment) -> float | None:
+    """The bound on a per-sample gradient that edges are asked for first; None if nothing is clipped.
+
+    Raises:
+        ConfigError, DataError: as `check`.
+    """
+    _, own = _settings(experiment)
+    setting = _setting(experiment, _model(experiment), 1.0, experiment.algorithm.batch_size, experiment.data.edges)
+    return find(experiment).build(setting, own).clip_norm
 
 
 def check(experiment: Experiment) -> None:
@@ -128,6 +142,27 @@ def _settings(experiment: Experiment) -> tuple[Settings, Section]:
 def _model(experiment: Experiment) -> ModelSpec:
     spec = data.describe(experiment.data)
     return build_model(experiment.model, spec.shape, spec.classes)
+
+
+def _admission(experiment: Experiment, dimension: int) -> Admission:
+    """What this experiment prescribes to every edge."""
+    privacy, is_paper = experiment.privacy, experiment.algorithm.rigour == "paper"
+    is_private, adjacency = privacy.mechanism != "none", adjacency_of(privacy)
+    training = Form(
+        mechanism="paper" if is_paper and is_private else privacy.mechanism,
+        parameter=PARAMETERS.get(privacy.mechanism),
+        samplings=(privacy.sampling,),
+        adjacency=adjacency,
+        dimension=dimension,
+    )
+    probing = Form(
+        mechanism="gaussian" if is_private else "none",
+        parameter="noise_multiplier" if is_private else None,
+        samplings=("all", "poisson"),
+        adjacency=adjacency,
+        dimension=2,
+    )
+    return Admission(experiment.digest(), frozenset(edge_ids(experiment.data.edges)), training, probing)
 
 
 def _setting(experiment: Experiment, model: ModelSpec, noise: float, smallest: int, online: int) -> Setting:

@@ -20,7 +20,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cloud.controller import Ask, Continue
+from cloud.controller import LARGEST_RATE, SMALLEST_CLIP, SMALLEST_RATE, Ask, Continue, check_control
 from cloud.search import Search, Verdict
 from cloud.stages import Ground, Stage, sensitivity_of
 from common.errors import LocalProtocolError
@@ -84,6 +84,11 @@ class ClosedLoop:
     """Probes, judges, goes back or on; the `Search` says how fast and how far."""
 
     def __init__(self, ground: Ground, clip_norm: float, updates: int, judgement: Judgement, search: Search) -> None:
+        """Enters the first segment.
+
+        Raises:
+            ConfigError: its rate or its clip norm is of no use.
+        """
         self.stage = 1
         self.clip_norm = clip_norm
         self.probes = 0
@@ -98,6 +103,7 @@ class ClosedLoop:
         self._trial: _Trial | None = None
         self._asked: Flat | None = None
         self._enter()
+        check_control(clip_norm, self._stage.learning_rate)
 
     def begin(self, flat: Flat) -> Ask | None:
         """Asks for the first loss, and whether the clip norm may fall before the first update."""
@@ -180,7 +186,7 @@ class ClosedLoop:
 
     def _fast_forward(self, first: _Kept, share: float) -> Ask | Continue:
         if share >= self._judgement.gate and self.probes < min(FORWARD_PROBES, self._judgement.probes):
-            self.clip_norm /= FORWARD
+            self.clip_norm = max(self.clip_norm / FORWARD, SMALLEST_CLIP)
             return self._ask(first.flat, self.clip_norm / FORWARD)
         self._enter()
         return Continue()
@@ -196,7 +202,7 @@ class ClosedLoop:
         elif trial.loss < best.loss:
             self._best = _Kept(trial.flat, trial.loss, 1, self._path)
         if trial.share >= self._judgement.gate:
-            self.clip_norm *= self._judgement.clip_factor
+            self.clip_norm = max(self.clip_norm * self._judgement.clip_factor, SMALLEST_CLIP)
         self._trial = None
         self._search.advance(verdict)
         self.stage += 1
@@ -208,6 +214,7 @@ class ClosedLoop:
         self._left = self._search.length
         self._stage: Stage = self._ground.fitted(self.stage, self.clip_norm, self._search.horizon)
         self._rate = self._search.multiplier * self._stage.learning_rate
+        self._rate = min(max(self._rate, SMALLEST_RATE), LARGEST_RATE)
 
     def _ask(self, flat: Flat, bound: float) -> Ask:
         self.probes += 1

@@ -23,13 +23,18 @@ Symbols: T -> updates, K -> edges, b -> batch_size, d -> dimension, tau -> stale
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from common.errors import ConfigError, Fault
 from common.tensors import Flat
+
+SMALLEST_CLIP, LARGEST_CLIP = 1e-20, 1e20
+"""Clip norms that an edge follows; beyond, float32 cannot carry its noise."""
+SMALLEST_RATE, LARGEST_RATE = 1e-30, 1e30
+"""Learning rates that move float32 parameters, and can be sent."""
+_MOST = 1e20  # constants up to here, and down to 1 over it, keep every formula of a stage within float64
 
 
 @dataclass(frozen=True)
@@ -72,27 +77,32 @@ class Setting:
         Raises:
             ConfigError: one fault for each of them.
         """
-        low: dict[str, tuple[float | None, float, bool]] = {
-            "updates": (self.updates, 1, True),
-            "edges": (self.edges, 1, True),
-            "batch_size": (self.batch_size, 1, True),
-            "dimension": (self.dimension, 1, True),
-            "kappa": (self.kappa, 0, True),
-            "staleness": (self.staleness, 0, True),
-            "smoothness": (self.smoothness, 0, False),
-            "gap": (self.gap, 0, False),
-            "clip_norm": (self.clip_norm, 0, False),
-            "lipschitz": (self.lipschitz, 0, False),
-            "averaged": (self.averaged, 1, True),
-            "probes": (self.probes, 0, True),
+        counts, amounts = ("updates", "edges", "batch_size", "dimension", "averaged"), ("kappa", "staleness", "probes")
+        scales, norms = ("smoothness", "gap"), ("clip_norm", "lipschitz")
+        ranges: dict[str, tuple[float, float]] = {
+            **dict.fromkeys(counts, (1, 2**53)),
+            **dict.fromkeys(amounts, (0, _MOST**2)),
+            **dict.fromkeys(scales, (1 / _MOST, _MOST)),
+            **dict.fromkeys(norms, (SMALLEST_CLIP, LARGEST_CLIP)),
         }
-        faults = [
-            Fault(f"setting.{name}", value, f"finite and {'at least' if inclusive else 'above'} {bound:g}")
-            for name, (value, bound, inclusive) in low.items()
-            if value is not None and not (math.isfinite(value) and (value >= bound if inclusive else value > bound))
-        ]
-        if faults:
-            raise ConfigError(faults)
+        check_ranges("setting", {name: (getattr(self, name), *limits) for name, limits in ranges.items()})
+
+
+def check_ranges(section: str, ranges: Mapping[str, tuple[float | None, float, float]]) -> None:
+    """Raises ConfigError, with a fault for each value (None: nothing to check) outside its limits."""
+    faults = [
+        Fault(f"{section}.{name}", value, f"finite, from {least:g} to {most:g}")
+        for name, (value, least, most) in ranges.items()
+        if value is not None and not least <= value <= most
+    ]
+    if faults:
+        raise ConfigError(faults)
+
+
+def check_control(clip_norm: float | None, rate: float) -> None:
+    """Raises ConfigError where a controller's first clip norm or learning rate is of no use to an edge."""
+    clip = (clip_norm, SMALLEST_CLIP, LARGEST_CLIP)
+    check_ranges("controller", {"clip_norm": clip, "learning_rate": (rate, SMALLEST_RATE, LARGEST_RATE)})
 
 
 @dataclass(frozen=True)

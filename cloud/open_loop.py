@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cloud.controller import Ask, Continue
+from cloud.controller import SMALLEST_CLIP, Ask, Continue, check_control
 from cloud.stages import Ground, Stage, sensitivity_of, stage_lengths
 from common.errors import LocalProtocolError
 from common.tensors import Flat
@@ -22,23 +22,29 @@ def literal_stages(ground: Ground, clip_norm: float, clip_factor: float) -> Iter
     while True:
         yield ground.literal(number, clip_norm, clip_factor)
         number += 1
-        clip_norm *= clip_factor
+        clip_norm = max(clip_norm * clip_factor, SMALLEST_CLIP)
 
 
 def budgeted_stages(ground: Ground, clip_norm: float, clip_factor: float, updates: int, stages: int) -> Iterator[Stage]:
     """Stages of lengths 1 : 2 : 4 ... that fill `updates`, each with the P that fits its length."""
     for index, length in enumerate(stage_lengths(updates, stages)):
-        yield ground.fitted(index + 1, clip_norm * clip_factor**index, length)
+        yield ground.fitted(index + 1, max(clip_norm * clip_factor**index, SMALLEST_CLIP), length)
 
 
 class OpenLoop:
     """One stage after the other; the last one goes on for as long as updates come."""
 
     def __init__(self, stages: Iterator[Stage], batch_size: int) -> None:
+        """Enters the first stage.
+
+        Raises:
+            ConfigError: its rate or its clip norm is of no use.
+        """
         self._stages = stages
         self._batch_size = batch_size
         self._now = next(stages)
         self._count = 0
+        check_control(self.clip_norm, self.rate())
 
     @property
     def stage(self) -> int:

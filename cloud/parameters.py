@@ -40,10 +40,10 @@ class Parameters:
         Returns:
             False if the result overflows float32 (|x|^2 does): the run has diverged and x is of no use.
         """
-        factor = np.float32(rate / len(updates))
         finite = True
         # A step that overflows is an answer of this function, not a surprise worth a warning.
         with np.errstate(over="ignore", invalid="ignore"):
+            factor = np.float32(rate / len(updates))
             for start in range(0, self._flat.size, BLOCK):
                 block = self._flat[start : start + BLOCK]
                 scaled = self._scratch[: block.size]

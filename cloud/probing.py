@@ -53,11 +53,17 @@ class Probing:
         """Takes an answer to this probe."""
         self._answers[seat.edge] = (seat.samples, answer)
 
+    def expire(self, roster: Roster) -> None:
+        """The deadline passed: the answers that are here will do, or the first one that comes."""
+        self.is_expired = True
+        if self._answers:
+            roster.silence(self._answers)
+
     def is_complete(self, roster: Roster) -> bool:
-        """Whether nobody is worth waiting for: at least one answer, and all online or the deadline passed."""
+        """Whether nobody is worth waiting for: an answer is here, and all awaited ones are or the deadline passed."""
         if not self._answers:
             return False
-        return self.is_expired or all(seat.edge in self._answers for seat in roster.online())
+        return self.is_expired or all(seat.edge in self._answers for seat in roster.awaited())
 
     def result(self) -> tuple[float, float, float]:
         """The mean over the edges, weighted by their public numbers of records, in order of their names.

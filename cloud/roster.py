@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
@@ -40,7 +41,10 @@ class Welcome(Enum):
 
 @dataclass(slots=True)
 class Seat:
-    """One edge. `ticket` is the last number handed out, `work` what it has not answered yet."""
+    """One edge. `ticket` is the last number handed out, `work` what it has not answered yet.
+
+    `is_silent`: it was waited for in vain, and has not spoken since. `bye`: what it said when it left.
+    """
 
     edge: NodeId
     boot: str
@@ -49,6 +53,8 @@ class Seat:
     ticket: int = 0
     work: Work | None = None
     presence: Presence = Presence.ONLINE
+    is_silent: bool = False
+    bye: Bye | None = None
 
     def hand(self, kind: Literal["model", "probe"], version: int, now: Seconds) -> Work:
         """A new ticket for a new piece of work."""
@@ -70,6 +76,19 @@ class Roster:
     def online(self) -> list[Seat]:
         """The seats of the edges that are here now."""
         return [seat for seat in self._seats.values() if seat.presence is Presence.ONLINE]
+
+    def awaited(self) -> list[Seat]:
+        """The seats of those whose answers are worth waiting for: here, and not silent for too long already."""
+        return [seat for seat in self.online() if not seat.is_silent]
+
+    def silence(self, heard: Container[NodeId]) -> None:
+        """The patience with everybody else is over: nobody waits for them until they speak again."""
+        for seat in self.awaited():
+            seat.is_silent = seat.edge not in heard
+
+    def departures(self) -> list[tuple[NodeId, Bye]]:
+        """What those said who are not here any more, in order of arrival."""
+        return [(seat.edge, seat.bye) for seat in self._seats.values() if seat.bye is not None]
 
     def is_gone(self) -> bool:
         """Whether there were edges and every one of them said Bye."""
@@ -95,14 +114,19 @@ class Roster:
             seat.boot, seat.samples, seat.event, seat.work = hello.boot, hello.samples, hello.event, None
             kind = Welcome.REBORN
         seat.ticket = max(seat.ticket, hello.ticket)
-        seat.presence = Presence.ONLINE
+        seat.presence, seat.is_silent, seat.bye = Presence.ONLINE, False, None
         return seat, kind
 
     def leave(self, edge: NodeId, bye: Bye) -> Seat | None:
-        """Notes a Bye; one without a ledger is the last will of a broken link, after which the edge may return."""
+        """Notes a Bye; one without a ledger is the last will of a broken link, after which the edge may return.
+
+        Returns:
+            The seat; None if there is none, or if a process that has a successor said it.
+        """
         seat = self._seats.get(edge)
-        if seat is None:
+        if seat is None or bye.boot not in (None, seat.boot):
             return None
+        seat.bye = bye
         if bye.releases is None:
             if seat.presence is Presence.ONLINE:
                 seat.presence = Presence.LOST

@@ -14,6 +14,8 @@ import itertools
 import math
 from dataclasses import dataclass
 
+_ENDLESS = 1e18  # updates: no run is longer
+
 
 def sensitivity_of(clip_norm: float, batch_size: int) -> float:
     """The sensitivity dS = 2 C / b: how far one replaced record moves an average of clipped gradients."""
@@ -26,7 +28,8 @@ def first_sensitivity(gradient_std: float, batch_size: int, tail: float) -> floa
     It is a rule for the first clip norm (C = b dS / 2), not a privacy guarantee: its probability `tail` is over
     the data, not over the mechanism.
     """
-    return 2.0 * gradient_std / (batch_size * math.sqrt(1.0 - math.sqrt(1.0 - tail)))
+    share = tail / (1.0 + math.sqrt(1.0 - tail))  # 1 - sqrt(1 - tail), for a small tail as well
+    return 2.0 * gradient_std / (batch_size * math.sqrt(share))
 
 
 def variance_of(
@@ -86,8 +89,8 @@ class Ground:
         variance = self.variance(clip_norm)
         spread = (self.batch_size * sensitivity_of(clip_norm, self.batch_size) * clip_factor) ** 2
         damping = max(1.0, 8.0 * variance / ((self.staleness + 1.0) * spread))
-        length = 4.0 * damping**2 * self.smoothness * (self.staleness + 1.0) ** 2 * self.gap / variance
-        return self._stage(number, clip_norm, variance, damping, max(1.0, math.ceil(length)))
+        length = 4.0 * damping * damping * self.smoothness * (self.staleness + 1.0) ** 2 * self.gap / variance
+        return self._stage(number, clip_norm, variance, damping, max(1.0, math.ceil(min(length, _ENDLESS))))
 
     def fitted(self, number: int, clip_norm: float, length: float) -> Stage:
         """Equation 15 read backwards: the stage whose P makes it `length` updates long, P at least 1."""

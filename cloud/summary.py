@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cloud.ending import BUDGETS_SPENT
 from common.events import Event
 from common.experiment import Experiment
 from common.privacy.accountant import Total, total
@@ -32,7 +33,7 @@ class _EdgeRows:
     dropped: int = 0
     answers: int = 0
     refused: int = 0
-    boots: set[str] = field(default_factory=set)
+    boots: set[str | None] = field(default_factory=set)
     bye: Row = field(default_factory=dict)
 
 
@@ -80,8 +81,12 @@ class _RunRows:
                 self.score = row
             case "refused":
                 self.edge(row).refused += 1
+            case "answer":
+                self.edge(row).answers += 1
             case "bye":
-                self.edge(row).bye = row
+                edge = self.edge(row)
+                edge.boots.add(row.get("boot"))
+                edge.bye = row
             case "end":
                 self.end, self.ended = row, row["time"]
 
@@ -127,12 +132,36 @@ def _state(run: _RunRows) -> str:
         return "broken off"
     if run.end["reason"] == "interrupted":
         return "interrupted"
-    return "failed" if run.end["failed"] else "complete"
+    if run.end["failed"]:
+        return "failed"
+    return BUDGETS_SPENT if run.end["reason"].startswith(BUDGETS_SPENT) else "complete"
 
 
 def _cost(event: Event, experiment: Experiment) -> Total:
-    """What one release costs by itself."""
-    return total({event: 1}, experiment.privacy.dp_delta)
+    """What one release costs by itself; whatever the accountant trips over is said, and the rest stays."""
+    try:
+        return total({event: 1}, experiment.privacy.dp_delta)
+    except Exception as error:
+        text = f"dp: not established: {type(error).__name__}: {error}"
+        return Total(None, experiment.privacy.dp_delta, text)
+
+
+def claim_of(edge: _EdgeRows) -> tuple[float | None, str]:
+    """The epsilon that may be claimed for all that an edge released in this run (None: none), and a note.
+
+    A ledger lives in its process and knows of no other one. So it counts only if no other process of this edge was
+    ever seen, and if it holds at least what this edge was seen to release.
+    """
+    if not edge.bye:
+        return None, "no Bye: what this edge released is not known"
+    note, seen = edge.bye.get("note", ""), edge.updates + edge.dropped + edge.answers
+    if len(edge.boots) != 1:
+        text = f"ledger restarted: {len(edge.boots)} processes ran this edge, each knows its own releases only"
+        return None, note if "restarted" in note else f"{text}; {note}"
+    if edge.bye["releases"] < seen:
+        return None, f"ledger contradicted: it holds {edge.bye['releases']} releases, {seen} were received; {note}"
+    epsilon: float | None = edge.bye["epsilon"]
+    return epsilon, note
 
 
 def _promise(costs: Iterable[Total]) -> str:
@@ -158,20 +187,17 @@ def _privacy(experiment: Experiment, run: _RunRows, costs: Mapping[Event, Total]
 
 def _edge(name: str, edge: _EdgeRows, costs: Mapping[Event, Total]) -> dict[str, Any]:
     cost = costs.get(edge.event) if edge.event is not None else None
-    # A ledger lives in its process: the last one of several does not know what the others released.
-    is_known = bool(edge.bye) and len(edge.boots) == 1
-    note = edge.bye.get("note", "") if edge.bye else "no Bye: what this edge released is not known"
-    if len(edge.boots) > 1 and "restarted" not in note:
-        note = f"ledger restarted: {len(edge.boots)} processes ran this edge; {note}"
+    epsilon, note = claim_of(edge)
     return {
         "id": name,
         "samples": edge.samples,
         "updates": edge.updates,
         "dropped": edge.dropped,
+        "answers": edge.answers,
         "refused": edge.refused,
         "releases": edge.bye.get("releases"),
         "epsilon_per_release": cost.epsilon if cost is not None else None,
-        "epsilon_total": edge.bye["epsilon"] if is_known else None,
+        "epsilon_total": epsilon,
         "dp_delta": edge.bye.get("dp_delta"),
         "note": note,
         "left": edge.bye.get("reason"),

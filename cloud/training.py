@@ -7,10 +7,10 @@ Symbols: x -> parameters, t -> version, tau -> staleness. An update's staleness 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cloud.barrier import Arrival, Collector
 from cloud.controller import Ask, Controller
+from cloud.ending import Ending
 from cloud.parameters import Parameters
 from cloud.probing import Probing
 from cloud.progress import Progress
@@ -18,14 +18,6 @@ from cloud.roster import Roster, Seat, Work
 from common.messages import Answer, Directive, Model, Probe, Update
 from common.node import Effect, Measure, NodeId, Record, Seconds, Wake
 from common.tensors import Flat, Tensors
-
-
-@dataclass(frozen=True)
-class Ending:
-    """Why the training is over, and whether that is a failure."""
-
-    reason: str
-    failed: bool = False
 
 
 class Training:
@@ -96,8 +88,11 @@ class Training:
 
     def answer(self, seat: Seat, answer: Answer) -> None:
         """Takes in the answer to a probe; one that comes after the decision has no use any more."""
-        if self._probing is not None and self._probing.covers(seat.edge, answer.ticket):
+        is_used = self._probing is not None and self._probing.covers(seat.edge, answer.ticket)
+        if self._probing is not None and is_used:
             self._probing.add(seat, answer)
+        row = {"edge": seat.edge, "ticket": answer.ticket, "version": answer.version, "used": is_used}
+        self._outbox.append(Record("answer", row))
 
     def replace(self, edge: str) -> None:
         """Another process runs this edge now."""
@@ -119,12 +114,12 @@ class Training:
             has_moved = True
         return has_moved
 
-    def expire(self) -> None:
+    def expire(self, roster: Roster) -> None:
         """The patience with silent edges is over: whoever has delivered by now will do."""
         if self._probing is not None:
-            self._probing.is_expired = True
+            self._probing.expire(roster)
         else:
-            self._collector.expire()
+            self._collector.expire(roster)
         self._wait()
 
     def work_for(self, seat: Seat, now: Seconds) -> Work | None:

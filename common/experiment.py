@@ -17,9 +17,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, ValidationError
 
 from common.errors import ConfigError, Fault
-from common.events import Adjacency, Mechanism, Sampling
+from common.events import Adjacency, Mechanism, Sampling, Strength
+
+SMALLEST_CLIP, LARGEST_CLIP = 1e-20, 1e20
+"""Bounds on a clip norm: beyond, float32 cannot carry the noise."""
 
 Positive = Annotated[FiniteFloat, Field(gt=0)]
+ClipNorm = Annotated[FiniteFloat, Field(ge=SMALLEST_CLIP, le=LARGEST_CLIP)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,47}$")]
 
 
@@ -70,8 +74,8 @@ class Algorithm(Section):
 class EdgePrivacy(Section):
     """What one edge declares for itself; an absent field falls back to the experiment's."""
 
-    noise_multiplier: Positive | None = None
-    epsilon: Positive | None = None
+    noise_multiplier: Strength | None = None
+    epsilon: Strength | None = None
     max_releases: int | None = Field(default=None, ge=1)
 
 
@@ -79,19 +83,19 @@ class Privacy(Section):
     """The mechanism every edge applies before anything leaves it."""
 
     mechanism: Mechanism = "gaussian"
-    noise_multiplier: Positive | None = Field(
+    noise_multiplier: Strength | None = Field(
         default=None, description="gaussian: noise std of the averaged gradient over clip_norm/batch_size"
     )
-    epsilon: Positive | None = Field(default=None, description="spherical-laplace: epsilon of one release")
-    clip_norm: Positive | None = Field(
+    epsilon: Strength | None = Field(default=None, description="spherical-laplace: epsilon of one release")
+    clip_norm: ClipNorm | None = Field(
         default=None, description="first bound on a per-sample gradient; none: the model's own, or 10"
     )
     dp_delta: FiniteFloat = Field(default=1e-5, ge=0, lt=1)
     adjacency: Adjacency | None = Field(default=None, description="none: as the mechanism is stated")
     sampling: Sampling = "poisson"
     max_releases: int | None = Field(default=None, ge=1)
-    noise_multiplier_floor: Positive | None = None
-    clip_norm_ceiling: Positive | None = None
+    noise_multiplier_floor: Strength | None = None
+    clip_norm_ceiling: ClipNorm | None = None
     per_edge: dict[Slug, EdgePrivacy] = {}
 
 

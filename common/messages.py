@@ -105,13 +105,16 @@ class Report(_Header):
 
 
 class Bye(_Header):
-    """Edge -> cloud: I leave, this is what my ledger holds. The shell also makes one of the last will.
+    """Edge -> cloud: I leave; the ledger of process `boot` holds this much. The shell also makes one of the last will.
 
-    `epsilon` is None where no privacy is claimed or established; `note` then says why.
+    `epsilon` is None where no privacy is claimed or established; `note` then says why. `failed`: it leaves because
+    something is wrong, not because the run or its budget is over.
     """
 
     kind: Literal["bye"] = "bye"
     reason: Text
+    boot: Name | None = None
+    failed: bool = False
     releases: Count | None = None
     epsilon: Annotated[FiniteFloat, Field(ge=0)] | None = None
     dp_delta: Annotated[FiniteFloat, Field(ge=0, lt=1)] | None = None
@@ -136,10 +139,11 @@ class Running(_Header):
 
 
 class Refusal(_Header):
-    """Cloud -> one edge: your payload was refused and did not count."""
+    """Cloud -> one edge: a payload was refused and did not count. `ticket`: of the answer refused, where it had one."""
 
     kind: Literal["refusal"] = "refusal"
     reason: Text
+    ticket: Count | None = None
 
 
 Message = Hello | Model | Update | Probe | Answer | Report | Bye | Stop | Running | Refusal

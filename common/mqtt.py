@@ -288,7 +288,8 @@ class Shell:
         """Records why this process ends before its time, tells the other side, and disconnects."""
         reason = self._journal.failed(error, self._now())[:500]
         if tell and self._vigil.is_up:
-            bye = Send(EDGES, Stop(reason=reason, failed=True)) if self._is_cloud else Send(CLOUD, Bye(reason=reason))
-            self._perform([bye])
+            is_failure = not isinstance(error, KeyboardInterrupt)
+            bye = Bye(reason=reason, boot=self.identity.boot, failed=is_failure)
+            self._perform([Send(EDGES, Stop(reason=reason, failed=True)) if self._is_cloud else Send(CLOUD, bye)])
         self._link.close(FLUSH if tell else 0.0, leave=tell)
         self._measurer.finish(discard=True)

@@ -30,8 +30,14 @@ ATTEMPTS = 8
 """Times a chunk is sent before its transfer is given up."""
 SLOTS = 2
 """Transfers of one sender that may be incomplete at a time."""
+PARTIALS, SENDERS = 4096, 4096
+"""Incomplete transfers of all senders together, and senders whose finished ones are remembered."""
+ROOM, _ROOM_LEAST, _ROOM_MOST = 64, 64 * 1024**2, 2 * 1024**3
+"""Largest payloads that may be incomplete together; that is so many bytes, at least and at most."""
 RESEND, _RESEND_MOST = 5.0, 60.0
 """Seconds until a chunk is sent again, at least and at most: three times what an answer took, doubled by silence."""
+EXPIRY = 1.5 * _RESEND_MOST
+"""Seconds after which an incomplete transfer is dropped: an honest sender is never silent for so long."""
 SMALLEST = 16 * 1024
 """Bytes of a chunk at least: what is kept of each costs more than its data below that."""
 _CHUNK = struct.Struct("!4s32sQIII")
@@ -132,13 +138,17 @@ class Incoming:
     """Payloads on their way in, of any number of senders.
 
     What a sender announces costs nothing before it arrives; it may have two incomplete transfers of at most `limit`
-    bytes, and all senders together `total` bytes, else the one that rested longest is dropped (it is sent again).
+    bytes, and all senders together `PARTIALS` of `total` bytes, else the one that rested longest is dropped (it is
+    sent again). So is one that rested for `EXPIRY`: the name of a sender costs nothing to invent.
     """
 
-    def __init__(self, limit: int, total: int = 2 * 1024**3) -> None:
+    def __init__(self, limit: int, total: int | None = None) -> None:
+        """`limit`: bytes of one payload; `total`: of all incomplete ones, by default what `limit` makes reasonable."""
+        if total is None:
+            total = min(max(ROOM * limit, _ROOM_LEAST), _ROOM_MOST)
         self._limit, self._total = limit, max(total, limit)
-        self._partial: dict[tuple[NodeId, bytes], _Partial] = {}
-        self._complete: dict[NodeId, list[bytes]] = {}
+        self._partial: dict[tuple[NodeId, bytes], _Partial] = {}  # the one that rested longest comes first
+        self._complete: dict[NodeId, list[bytes]] = {}  # so does the sender
         self._held = 0
 
     @property
@@ -160,18 +170,21 @@ class Incoming:
         if (partial.size, partial.chunk) != (size, chunk):
             raise WireError(f"chunk: of {size} in {chunk}: expected of {partial.size} in {partial.chunk}")
         partial.touched = now
+        self._partial[sender, digest] = self._partial.pop((sender, digest))
         if index not in partial.pieces:
             partial.pieces[index] = data
             partial.held += len(data)
             self._held += len(data)
+        self._make_room(now)
         if partial.held < size:
-            self._make_room(sender, digest)
             return answer, None
         self._drop(sender, digest)
         payload = b"".join(partial.pieces[position] for position in range(count_of(size, chunk)))
         if hashlib.sha256(payload).digest() != digest:
             raise WireError(f"payload of {size} bytes: expected SHA-256 {digest.hex()}")
-        self._complete[sender] = [*self._complete.get(sender, [])[-7:], digest]
+        self._complete[sender] = [*self._complete.pop(sender, [])[-7:], digest]
+        if len(self._complete) > SENDERS:
+            del self._complete[next(iter(self._complete))]
         return answer, payload
 
     def forget(self, sender: NodeId) -> None:
@@ -199,16 +212,20 @@ class Incoming:
         return digest, size, chunk, index, data
 
     def _open(self, sender: NodeId, digest: bytes, size: int, chunk: int) -> _Partial:
-        own = [(partial.touched, known) for (owner, known), partial in self._partial.items() if owner == sender]
+        own = [known for owner, known in self._partial if owner == sender]
         if len(own) >= SLOTS:
-            self._drop(sender, min(own)[1])
+            self._drop(sender, own[0])
         partial = self._partial[sender, digest] = _Partial(size, chunk)
         return partial
 
-    def _make_room(self, sender: NodeId, digest: bytes) -> None:
-        while self._held > self._total:
-            others = [(partial.touched, key) for key, partial in self._partial.items() if key != (sender, digest)]
-            self._drop(*min(others)[1])
+    def _make_room(self, now: Seconds) -> None:
+        """Drops from the front; the last one was touched just now, and fits alone."""
+        while len(self._partial) > 1:
+            key, oldest = next(iter(self._partial.items()))
+            is_full = self._held > self._total or len(self._partial) > PARTIALS
+            if not is_full and oldest.touched + EXPIRY > now:
+                return
+            self._drop(*key)
 
     def _drop(self, sender: NodeId, digest: bytes) -> None:
         self._held -= self._partial.pop((sender, digest)).held

@@ -36,9 +36,9 @@ class Edge:
 def build(experiment: Experiment, edge: str, boot: str, past: Past | None = None) -> Edge:
     """The edge of this id, run by process `boot`.
 
-    The number of earlier processes (`past`) names the random streams: a process started again must not repeat the
-    noise of its predecessor, because two releases with the same noise, at different parameters, give their
-    difference away un-noised.
+    The boot id names the random streams: no process may repeat the noise of another, because two releases with the
+    same noise, at different parameters, give their difference away un-noised. With the boot id from its records,
+    what a process drew can be drawn again.
 
     Raises:
         ConfigError: the experiment is wrong, or has no edge of this id.
@@ -58,7 +58,7 @@ def build(experiment: Experiment, edge: str, boot: str, past: Past | None = None
         shard,
         plan,
         Ledger(experiment.privacy_of(edge).max_releases),
-        _randomness(experiment, edge, past),
+        _randomness(experiment, edge, boot),
         probes=probes,
         l2=experiment.model.l2,
     )
@@ -151,10 +151,9 @@ def _steps(experiment: Experiment, edge: str) -> int:
     return min(value for value in (own, budget) if value is not None)
 
 
-def _randomness(experiment: Experiment, edge: str, past: Past | None) -> Randomness:
-    """The streams of this edge. Those of its first process are the same in every run with this seed."""
-    life = () if past is None or past.starts == 0 else (past.starts,)
+def _randomness(experiment: Experiment, edge: str, boot: str) -> Randomness:
+    """The streams of this process, and of no other: not of this edge's next one, nor of a run with the same seed."""
     return Randomness(
-        sampling=stream(experiment.seed, edge, "sampling", *life),
-        noise=stream(experiment.seed, edge, "noise", *life),
+        sampling=stream(experiment.seed, edge, "sampling", boot),
+        noise=stream(experiment.seed, edge, "noise", boot),
     )

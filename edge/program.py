@@ -33,7 +33,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     name = call.edge if call.edge is not None else identify(environment)
     identity = Identity.fresh(call.run, name)
     folder = make_folder(call.out / "edges" / name)
-    past = _past(folder / "records.jsonl")
+    past = _past(folder / "records.jsonl", call.run)
     edge = build(call.experiment, name, identity.boot, past)
     for caution in edge.cautions:
         LOG.warning("%s", caution)
@@ -44,14 +44,8 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         recorder.close()
 
 
-def _past(records: Path) -> Past:
-    """What earlier processes of this edge left in its records."""
+def _past(records: Path, run: str) -> Past:
+    """The earlier processes of this edge in this run, as far as its records know of them."""
     if not records.exists():
         return Past()
-    starts, clouds = 0, set()
-    for row in read(records):
-        if row.get("kind") == "start":
-            starts += 1
-        elif row.get("kind") == "met":
-            clouds.add(str(row.get("cloud")))
-    return Past(starts, frozenset(clouds))
+    return Past(sum(row.get("kind") == "start" and row.get("run") == run for row in read(records)))

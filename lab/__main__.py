@@ -89,6 +89,8 @@ def _report(arguments: argparse.Namespace) -> int:
     folders: list[Path] = arguments.folders
     out = arguments.out or (folders[0] / "report" if len(folders) == 1 else Path("report"))
     written = write_report(folders, out)
+    for warning in written.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     for picture in written.pictures:
         print(picture)
     print(f"report: {written.page}")

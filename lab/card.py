@@ -1,19 +1,23 @@
 """What a report says about one run, as text: results, the meaning of its epsilon, edges, stages, how to repeat it.
 
-Numbers come from the run's summary; where that is missing, as in a run still going on, from the records.
+Numbers come from the run's summary; where that is missing, as in a run still going on, from what the same rules make
+of the records. An epsilon is claimed only where the summary has one; what edges report before is shown as "so far".
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
 
 from lab.folder import Run
 
 MISSING = "-"
 STAGE_COLUMNS = ("stage", "from_update", "sensitivity", "clip_norm", "learning_rate")
 COMPLETE = "complete"
+SO_FAR = " so far"
+CHANGES = {"add_remove": "added or removed", "replace_one": "replaced"}
+"""What an adjacency means, in words."""
 
 
 def describe(label: str, run: Run, colour: str) -> dict[str, Any]:
@@ -21,6 +25,7 @@ def describe(label: str, run: Run, colour: str) -> dict[str, Any]:
     summary, history = run.summary, run.history
     last = history.scores[-1] if history.scores else None
     updates, seconds = summary.get("updates", history.updates), summary.get("seconds", history.seconds)
+    pace = updates / seconds if _is_number(updates) and _is_number(seconds) and seconds > 0 else None
     edges, columns, state = _edges(run), _stage_columns(history.stages), state_of(run)
     return {
         "label": label,
@@ -30,10 +35,10 @@ def describe(label: str, run: Run, colour: str) -> dict[str, Any]:
         "model": summary.get("model") or setting(run, "model", "name"),
         "accuracy": number(summary.get("test_accuracy", last and last.accuracy), "{:.3f}"),
         "loss": number(summary.get("test_loss", last and last.loss), "{:.3f}"),
-        "epsilon": _span([edge.epsilon for edge in history.edges.values() if edge.epsilon is not None]),
+        "epsilon": _epsilon(run),
         "updates": number(updates, "{:,.0f}"),
         "seconds": number(seconds, "{:.1f}"),
-        "pace": number(updates / seconds if seconds else None, "{:.0f}"),
+        "pace": number(pace, "{:.0f}"),
         "staleness": _staleness(run),
         "state": state,
         "complete": state == COMPLETE,
@@ -47,52 +52,75 @@ def describe(label: str, run: Run, colour: str) -> dict[str, Any]:
 
 def state_of(run: Run) -> str:
     """Whether the run came to its end: "complete", what the summary says instead, or that it has none yet."""
-    if not run.summary:
+    if not run.is_summed_up:
         return "no summary yet"
     return str(run.summary.get("state", COMPLETE))
 
 
 def promise_of(run: Run) -> str:
     """In words: what the run's epsilon promises, or why it has none."""
-    privacy = run.settings.get("privacy") or {}
-    known = [edge for edge in run.history.edges.values() if edge.epsilon is not None]
-    if privacy.get("mechanism") == "none":
+    if setting(run, "privacy", "mechanism") == "none":
         return "No privacy is claimed: what the edges send has no noise (mechanism: none), so there is no epsilon."
     if setting(run, "algorithm", "rigour") == "paper":
         return "dp: not established. This run follows the paper to the letter: its noise is not proved to be private."
+    if run.summary.get("dp") == "not established":
+        return " ".join(["dp: not established.", *_notes(run)])
+    edges = run.summary.get("edges", [])
+    known = [edge for edge in edges if _is_number(edge.get("epsilon_total"))]
+    change = CHANGES.get(str((run.summary.get("privacy") or {}).get("adjacency")))
     if not known:
-        return " ".join(["No edge has reported its ledger, so the total is not known.", *_notes(run)])
-    worst = max(known, key=lambda edge: edge.epsilon or 0.0)
-    dp_delta = privacy.get("dp_delta") if worst.dp_delta is None else worst.dp_delta
-    adjacency = "replaced" if privacy.get("adjacency") == "replace_one" else "added or removed"
+        return " ".join(["No total is known, so nothing is claimed.", *_so_far(run), *_notes(run)])
+    if change is None:
+        return "The summary does not say which change of a record its epsilon is about, so nothing is claimed."
+    worst = max(known, key=lambda edge: float(edge["epsilon_total"]))
+    whose = "every single record" if len(known) == len(edges) else f"each record of {len(known)} of {len(edges)} edges"
     sentences = (
-        "Differential privacy for every single record, towards everyone outside its edge, cloud and broker included:",
-        f"with one record {adjacency}, nothing seen in the whole run becomes more likely by a factor above",
-        f"e^{number(worst.epsilon, '{:.3g}')} = {_factor(worst.epsilon)},",
-        f"except with probability {number(dp_delta, '{:.2g}')}.",
-        f"This is the total of {worst.id}, which spent most, over its {number(worst.releases, '{:,}')} releases,",
-        "as its own ledger counted them." if worst.has_settled else "as last reported; it did not say goodbye.",
+        f"Differential privacy for {whose}, towards everyone outside its edge, cloud and broker included:",
+        f"with one record {change}, nothing seen in the whole run becomes more likely by a factor above",
+        f"e^{number(worst['epsilon_total'], '{:.3g}')} = {_factor(float(worst['epsilon_total']))},",
+        f"except with probability {number(worst.get('dp_delta'), '{:.2g}')}.",
+        f"This is the total of {worst['id']}, which spent most, over its {number(worst.get('releases'), '{:,}')}",
+        "releases, as its own ledger counted them.",
     )
     return " ".join([*sentences, *_notes(run)])
 
 
+def _so_far(run: Run) -> list[str]:
+    """What edges have reported of a run that is not summed up."""
+    spent = [] if run.is_summed_up else _reported(run)
+    return [f"So far, as last reported, the edge that spent most is at epsilon {max(spent):.3g}."] if spent else []
+
+
+def _reported(run: Run) -> list[float]:
+    return [edge.epsilon for edge in run.history.edges.values() if edge.epsilon is not None]
+
+
 def _notes(run: Run) -> list[str]:
     """How the totals were counted, and which edges have none."""
-    edges = [run.history.edges[name] for name in sorted(run.history.edges)]
-    parts = [part for edge in edges if edge.epsilon is not None for part in edge.note.split("; ")]
-    parts += str((run.summary.get("privacy") or {}).get("note", "")).split("; ")
-    notes = [f"{edge.id} has no total: {edge.note or 'it has not reported'}." for edge in edges if edge.epsilon is None]
+    edges = run.summary.get("edges", [])
+    known = [_is_number(edge.get("epsilon_total")) for edge in edges]
+    parts = [part for edge, is_known in zip(edges, known, strict=True) if is_known for part in _parts(edge)]
+    parts += _parts(run.summary.get("privacy") or {})
+    notes = [
+        f"{edge['id']} has no total: {edge.get('note') or 'the summary does not say why'}."
+        for edge, is_known in zip(edges, known, strict=True)
+        if not is_known
+    ]
     counted = [part for part in dict.fromkeys(parts) if part]
     return [f"Counted as: {'; '.join(counted)}.", *notes] if counted else notes
 
 
-def _factor(epsilon: float | None) -> str:
-    return number(math.exp(epsilon) if epsilon is not None and epsilon < 700 else None, "{:,.3g}")
+def _parts(said: Mapping[str, Any]) -> list[str]:
+    return str(said.get("note") or "").split("; ")
+
+
+def _factor(epsilon: float) -> str:
+    return number(math.exp(epsilon) if epsilon < 700 else None, "{:,.3g}")
 
 
 def _edges(run: Run) -> list[dict[str, str]]:
-    """The per-edge table. Ledgers come from the edges' farewells, the rest from what the cloud counted."""
-    told = {str(edge.get("id")): edge for edge in run.summary.get("edges", [])}
+    """The per-edge table: what the summary says; before there is one, also what an edge has reported so far."""
+    told = {str(edge["id"]): edge for edge in run.summary.get("edges", [])}
     rows = []
     for name in sorted({*told, *run.history.edges}):
         seen, said = run.history.edge(name), told.get(name, {})
@@ -100,15 +128,32 @@ def _edges(run: Run) -> list[dict[str, str]]:
             "id": name,
             "samples": number(said.get("samples", seen.samples), "{:,}"),
             "updates": number(said.get("updates", seen.updates), "{:,}"),
-            "releases": number(seen.releases, "{:,}" if seen.has_settled else "{:,} so far"),
+            "releases": _or_so_far(run, said.get("releases"), seen.releases, "{:,}"),
             "per_release": number(said.get("epsilon_per_release"), "{:.3g}"),
-            "epsilon": number(seen.epsilon, "{:.3g}" if seen.has_settled else "{:.3g} so far"),
-            "dp_delta": number(seen.dp_delta, "{:.2g}"),
-            "dropped": number(seen.dropped, "{:,}"),
-            "refused": number(seen.refused, "{:,}"),
+            "epsilon": _or_so_far(run, said.get("epsilon_total"), seen.epsilon, "{:.3g}"),
+            "dp_delta": number(said.get("dp_delta"), "{:.2g}"),
+            "dropped": number(said.get("dropped", seen.dropped), "{:,}"),
+            "refused": number(said.get("refused", seen.refused), "{:,}"),
         }
         rows.append(row)
     return rows
+
+
+def _or_so_far(run: Run, final: object, reported: object, form: str) -> str:
+    if final is None and not run.is_summed_up:
+        return number(reported, form + SO_FAR)
+    return number(final, form)
+
+
+def _epsilon(run: Run) -> str:
+    """One text for the totals of all edges."""
+    edges = run.summary.get("edges", [])
+    known = [float(edge["epsilon_total"]) for edge in edges if _is_number(edge.get("epsilon_total"))]
+    if not known and not run.is_summed_up:
+        spent = _reported(run)
+        return _span(spent) + SO_FAR if spent else MISSING
+    missing = len(edges) - len(known)
+    return f"{_span(known)} ({missing} of {len(edges)} not known)" if known and missing else _span(known)
 
 
 def _staleness(run: Run) -> str:
@@ -127,7 +172,7 @@ def _stage_columns(stages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _facts(run: Run) -> list[tuple[str, str]]:
     """What it takes to make the run again."""
-    facts = [("folder", str(run.path)), ("end", run.history.reason or MISSING)]
+    facts = [("folder", str(run.path)), ("end", str(run.summary.get("reason") or run.history.reason or MISSING))]
     return facts + [(name.replace("_", " "), str(value)) for name, value in run.about.items()]
 
 
@@ -136,7 +181,7 @@ def setting(run: Run, section: str, key: str) -> str:
     return str((run.settings.get(section) or {}).get(key, MISSING))
 
 
-def _span(values: Sequence[float]) -> str:
+def _span(values: Iterable[float]) -> str:
     """One text for the values of all edges: the value they share, or the smallest and the largest."""
     texts = list(dict.fromkeys(f"{value:.3g}" for value in sorted(values)))
     if not texts:
@@ -146,4 +191,8 @@ def _span(values: Sequence[float]) -> str:
 
 def number(value: object, form: str) -> str:
     """The number in this form, or a dash where there is none."""
-    return form.format(value) if isinstance(value, int | float) and not isinstance(value, bool) else MISSING
+    return form.format(value) if _is_number(value) else MISSING
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

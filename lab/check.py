@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cloud.build import check as check_cloud
+from cloud.build import first_clip_norm
 from common.data import DataSpec, deal, describe, load_train
 from common.errors import ConfigError, DataError, Fault
 from common.experiment import Experiment, edge_ids, load
 from common.models import build_model
+from common.privacy.declaration import find_clip_faults, find_probe_faults
+from edge.algorithms import find
 from edge.build import check as check_edge
 
 
@@ -70,7 +73,7 @@ def check_experiment(experiment: Experiment) -> Checked:
     ]
     cautions: tuple[str, ...] = ()
     missing: DataError | None = None
-    for half in (_cloud_cautions, check_edge):
+    for half in (_cloud_cautions, check_edge, _agreement):
         try:
             cautions += half(experiment)
         except ConfigError as error:
@@ -89,4 +92,19 @@ def check_experiment(experiment: Experiment) -> Checked:
 
 def _cloud_cautions(experiment: Experiment) -> tuple[str, ...]:
     check_cloud(experiment)
+    return ()
+
+
+def _agreement(experiment: Experiment) -> tuple[str, ...]:
+    """What edges would refuse of the cloud's requests, once both halves are in order by themselves."""
+    faults: list[Fault] = []
+    try:
+        if (clip_norm := first_clip_norm(experiment)) is not None:
+            faults += find_clip_faults(experiment.privacy, clip_norm)
+        if find(experiment).asks_probes(experiment) and experiment.algorithm.edge.get("probes") != 0:
+            faults += find_probe_faults(experiment.privacy)
+    except ConfigError:  # told already
+        return ()
+    if faults:
+        raise ConfigError(faults)
     return ()

@@ -39,6 +39,8 @@ EDGES = (
 
 def print_closing(run: Run, stream: TextIO) -> None:
     """Prints results, edges, what the epsilon means, and where everything is."""
+    for warning in run.warnings:
+        print(f"warning: {warning}", file=stream)
     if run.history.started is None:
         print(f"training did not begin; run folder: {run.path}", file=stream)
         return

@@ -57,12 +57,21 @@ class Fleet:
         self._told.update(edge.name for edge in found)
         return found
 
-    def finish(self, grace: float, is_urgent: Callable[[], bool]) -> None:
-        """Waits `grace` seconds for everybody to end by themselves, then asks, then insists; at once if urgent."""
-        self._wait(grace, is_urgent)
+    def finish(self, grace: float, edge_grace: Callable[[int], float], is_urgent: Callable[[], bool]) -> None:
+        """Waits for everybody to end by themselves, then asks, then insists; at once if urgent.
+
+        Args:
+            grace: seconds for the cloud.
+            edge_grace: seconds for the edges from the cloud's end on, given its exit code.
+            is_urgent: whether to stop waiting.
+        """
+        self._wait([self.cloud], grace, is_urgent)
+        code = self.cloud.exit_code
+        if code is not None:
+            self._wait(self.edges, edge_grace(code), is_urgent)
         for child in self._children:
             child.terminate()
-        self._wait(TERMINATE_GRACE, is_urgent)
+        self._wait(self._children, TERMINATE_GRACE, is_urgent)
         self.kill()
 
     def kill(self) -> None:
@@ -73,9 +82,9 @@ class Fleet:
             child.process.wait()
             child.release()
 
-    def _wait(self, seconds: float, is_urgent: Callable[[], bool]) -> None:
+    def _wait(self, children: Sequence[Child], seconds: float, is_urgent: Callable[[], bool]) -> None:
         deadline = time.monotonic() + seconds
-        while any(child.exit_code is None for child in self._children):
+        while any(child.exit_code is None for child in children):
             if time.monotonic() > deadline or is_urgent():
                 return
             time.sleep(0.05)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from common.errors import ConfigError, Fault, RecordError
+from cloud.summary import summarise
+from common.errors import ConfigError, Fault, FederationError, RecordError
+from common.experiment import parse
 from common.records import read
 from lab.history import History
 
@@ -87,8 +90,8 @@ class Tail:
         self._offset += len(whole)
         return whole.splitlines()
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """The same as records."""
+    def rows(self) -> Iterator[object]:
+        """The same as records; what is whole JSON may still be no sound row."""
         for line in self.lines():
             try:
                 yield json.loads(line)
@@ -98,38 +101,102 @@ class Tail:
 
 @dataclass(frozen=True)
 class Run:
-    """One run as read from its folder. `summary` and `about` are empty where the files are missing."""
+    """One run as read from its folder.
+
+    `summary`: that of the folder if `is_summed_up`, else the one its records give so far; empty where neither can be
+    told, like `about` where its file is missing. `warnings`: what was damaged and therefore passed over.
+    """
 
     path: Path
     settings: Mapping[str, Any]
     about: Mapping[str, Any]
     summary: Mapping[str, Any]
+    is_summed_up: bool
     history: History
+    warnings: tuple[str, ...] = ()
 
 
 def read_run(path: Path) -> Run:
     """Reads a run folder.
 
     Raises:
-        ConfigError: the folder is not one of a run.
+        ConfigError: the folder is not one of a run, or its experiment file cannot be read.
+        RecordError: the records cannot be read.
     """
     folder = RunFolder(path)
     if not folder.experiment.is_file() and not folder.records.is_file():
         raise ConfigError(Fault("DIR", str(path), "a run folder, with experiment.yaml and cloud/records.jsonl"))
-    history = History()
-    if folder.records.is_file():
-        for row in read(folder.records):
-            history.add(row)
-    settings = _mapping(folder.experiment, yaml.safe_load)
-    return Run(path, settings, _mapping(folder.about, json.loads), _mapping(folder.summary, json.loads), history)
+    try:
+        settings = _mapping(folder.experiment, yaml.safe_load)
+    except ValueError as error:
+        raise ConfigError(Fault(str(folder.experiment), str(error), "a readable file")) from error
+    warnings: list[str] = []
+    about = _optional(folder.about, warnings)
+    summary = _optional(folder.summary, warnings, _is_summary)
+    history, damaged = History(), Counter[str]()
+    rows = _sound_rows(folder, history, damaged)
+    content = summary or _summed_up(settings, rows, warnings)
+    deque(rows, maxlen=0)  # folds what nobody has asked for yet
+    if damaged.total():
+        warnings.append(f"{folder.records}: {damaged.total()} damaged rows: passed over")
+    return Run(path, settings, about, content, bool(summary), history, tuple(warnings))
+
+
+def _sound_rows(folder: RunFolder, history: History, damaged: Counter[str]) -> Iterator[dict[str, Any]]:
+    """The cloud's rows as they are folded into `history`; those that cannot be are counted in `damaged`."""
+    for row in read(folder.records) if folder.records.is_file() else ():
+        if history.add(row):
+            yield row
+        else:
+            damaged["rows"] += 1
+
+
+def _summed_up(settings: Mapping[str, Any], rows: Iterable[dict[str, Any]], warnings: list[str]) -> Mapping[str, Any]:
+    """The summary of the records alone, by the same rules as the cloud's."""
+    try:
+        return summarise(parse(settings), rows)
+    except (FederationError, AttributeError, KeyError, TypeError, ValueError) as error:
+        warnings.append(f"records: {error!r}: no summary can be made of them")
+        return {}
 
 
 def _mapping(path: Path, decode: Callable[[str], object]) -> Mapping[str, Any]:
-    """The content of a file; empty if it is missing, as in a run that is still going on."""
+    """The content of a file; empty if it is missing, as in a run that is still going on.
+
+    Raises:
+        ValueError: it is damaged, or holds something else.
+    """
     try:
         content = decode(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ConfigError(Fault(str(path), str(error), "a readable file")) from error
-    return content if isinstance(content, dict) else {}
+    except (OSError, yaml.YAMLError) as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{type(content).__name__}: expected a mapping")  # noqa: TRY004 - one error for all damage
+    return content
+
+
+def _optional(
+    path: Path, warnings: list[str], is_sound: Callable[[Mapping[str, Any]], bool] = bool
+) -> Mapping[str, Any]:
+    """The content of a JSON file; empty, with a warning, if it is damaged."""
+    try:
+        content = _mapping(path, json.loads)
+    except ValueError as error:
+        warnings.append(f"{path}: {error}: taken for missing")
+        return {}
+    if path.exists() and not is_sound(content):
+        warnings.append(f"{path}: empty or incomplete: taken for missing")
+        return {}
+    return content
+
+
+def _is_summary(content: Mapping[str, Any]) -> bool:
+    """Whether a summary has the parts, of the types, that every summary has."""
+    edges, privacy = content.get("edges"), content.get("privacy")
+    return (
+        isinstance(edges, list)
+        and all(isinstance(edge, dict) and isinstance(edge.get("id"), str) for edge in edges)
+        and isinstance(privacy, dict)
+    )

@@ -32,8 +32,8 @@ class Score:
 class EdgeHistory:
     """One edge as the cloud saw it.
 
-    `event`: the public description of one of its training releases. `epsilon` and `releases` are its ledger's, as
-    last reported; `has_settled` says that they are the ledger's last word.
+    `event`: the public description of one of its training releases. `epsilon` and `releases` are what its ledger
+    last reported, so far; what may be claimed in the end is for the run's summary to say.
     """
 
     id: str
@@ -45,9 +45,7 @@ class EdgeHistory:
     online: bool = False
     releases: int | None = None
     epsilon: float | None = None
-    dp_delta: float | None = None
-    note: str = ""
-    has_settled: bool = False
+    boots: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -65,14 +63,22 @@ class History:
     _pace: deque[tuple[float, int]] = field(default_factory=deque)
     _moments: dict[int, tuple[int, float]] = field(default_factory=dict)
 
-    def add(self, row: Row) -> None:
-        """Folds one row in."""
-        fold = _FOLDS.get(str(row.get("kind")))
-        if fold is None:
-            return
-        time = float(row["time"])
-        self.latest = time if self.latest is None else max(time, self.latest)
-        fold(self, row)
+    def add(self, row: object) -> bool:
+        """Folds one row in; False if it is damaged: what cannot be read of it is passed over."""
+        try:
+            self._fold(row)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            return False
+        return True
+
+    def _fold(self, row: Any) -> None:
+        time, kind = float(row["time"]), str(row["kind"])
+        if not math.isfinite(time):
+            raise ValueError(f"time: {time}: expected a finite number")
+        fold = _FOLDS.get(kind)
+        if fold is not None:
+            fold(self, row)
+            self.latest = time if self.latest is None else max(time, self.latest)
 
     @property
     def seconds(self) -> float:
@@ -104,7 +110,10 @@ def _begin(history: History, row: Row) -> None:
 
 def _joined(history: History, row: Row) -> None:
     edge = history.edge(str(row["edge"]))
-    edge.online, edge.has_settled = True, False
+    edge.online = True
+    edge.boots.add(str(row.get("boot")))
+    if len(edge.boots) > 1:  # its ledger lives in its process: what the ones before released is not in it
+        edge.epsilon = edge.releases = None
     edge.samples = row.get("samples", edge.samples)
     edge.event = row.get("event", edge.event)
 
@@ -118,12 +127,12 @@ def _update(history: History, row: Row) -> None:
     if not row.get("applied", True):  # too old, or computed on parameters that were rolled back
         edge.dropped += 1
         return
-    edge.updates += 1
-    history.staleness[int(row["staleness"])] += 1
-    history.updates = int(row["update"])
-    time = float(row["time"])
+    time, staleness, update = float(row["time"]), int(row["staleness"]), int(row["update"])
     # An evaluation is recorded when it is done; it belongs where its parameters were made.
-    before = int(row["version"]) + int(row["staleness"])
+    before = int(row["version"]) + staleness
+    edge.updates += 1
+    history.staleness[staleness] += 1
+    history.updates = update
     history._moments.setdefault(before, (history.updates - 1, history.started or time))
     history._moments[before + 1] = (history.updates, time)
     if not history._pace or time - history._pace[-1][0] >= 0.25:
@@ -154,16 +163,15 @@ def _refused(history: History, row: Row) -> None:
 
 def _report(history: History, row: Row) -> None:
     edge, metrics = history.edge(str(row["edge"])), row.get("metrics") or {}
-    if not edge.has_settled:
-        edge.epsilon = metrics.get("epsilon")
-        edge.releases = int(metrics["releases"]) if "releases" in metrics else edge.releases
+    if len(edge.boots) > 1:
+        return
+    epsilon = metrics.get("epsilon")
+    releases = int(metrics["releases"]) if "releases" in metrics else edge.releases
+    edge.epsilon, edge.releases = None if epsilon is None else float(epsilon), releases
 
 
 def _bye(history: History, row: Row) -> None:
-    edge = history.edge(str(row["edge"]))
-    edge.online, edge.has_settled = False, True
-    edge.releases, edge.epsilon = row.get("releases"), row.get("epsilon")
-    edge.dp_delta, edge.note = row.get("dp_delta"), str(row.get("note") or "")
+    history.edge(str(row["edge"])).online = False
 
 
 def _end(history: History, row: Row) -> None:

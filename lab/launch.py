@@ -11,11 +11,9 @@ from typing import TextIO
 
 import yaml
 
-from cloud.summary import summarise
 from common.broker import choose
 from common.errors import ConfigError, Fault, RecordError
 from common.experiment import Experiment, edge_ids
-from common.records import read
 from lab.check import check
 from lab.closing import print_closing
 from lab.fleet import Fleet
@@ -23,7 +21,7 @@ from lab.folder import RunFolder, read_run
 from lab.progress import screen_for
 from lab.reach import wait_for
 from lab.signals import Signals
-from lab.watch import EXIT_INTERRUPTED, Watch
+from lab.watch import Ending, Watch
 
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
@@ -64,11 +62,11 @@ def launch(request: Request, stream: TextIO) -> int:
         arguments = ["--experiment", str(folder.experiment), "--broker", str(broker.address)]
         arguments += ["--run", run, "--out", str(folder.path)]
         with Fleet(folder, edge_ids(experiment.data.edges), arguments) as fleet, screen:
-            code = Watch(fleet, folder, experiment, screen, signals).follow()
-    if folder.records.is_file():
-        _complete(folder, experiment, code == EXIT_INTERRUPTED)
+            ending = Watch(fleet, folder, experiment, screen, signals).follow()
+    if ending.is_interrupted or folder.records.is_file():
+        complete(folder, ending)
         print_closing(read_run(folder.path), stream)
-    return code
+    return ending.code
 
 
 def _run_id(request: Request, experiment: Experiment) -> str:
@@ -86,17 +84,28 @@ def _address(request: Request, experiment: Experiment) -> str | None:
 
 
 def _store(path: Path, text: str) -> None:
+    """Writes a file as a whole: whoever reads it sees the old content or the new."""
+    part = path.with_name(path.name + ".part")
     try:
-        path.write_text(text, encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
     except OSError as error:
         raise RecordError(f"run folder: {path}: {error}: expected a folder that can be written") from error
 
 
-def _complete(folder: RunFolder, experiment: Experiment, is_interrupted: bool) -> None:
-    """Writes the summary that a cloud which died, or was killed, did not write."""
-    if folder.summary.is_file():
+def complete(folder: RunFolder, ending: Ending) -> None:
+    """Makes the summary say how the run ended: a cloud which died wrote none, and does not know who stopped it.
+
+    A summary that the cloud has written stays, but for state and reason of a run that did not come to its end.
+    """
+    run = read_run(folder.path)
+    content = dict(run.summary)
+    if not content:  # records too damaged to be summed up: the closing words say so
         return
-    content = summarise(experiment, read(folder.records))
-    if is_interrupted:
-        content["state"] = "interrupted"
-    _store(folder.summary, json.dumps(content, indent=2) + "\n")
+    state = content.get("state")
+    if ending.is_interrupted and state == "broken off":
+        content |= {"state": "interrupted", "reason": "interrupted"}
+    elif ending.fault is not None and state in ("broken off", "interrupted"):
+        content |= {"state": "failed", "reason": ending.fault}
+    if content != run.summary or not run.is_summed_up:
+        _store(folder.summary, json.dumps(content, indent=2) + "\n")

@@ -37,10 +37,11 @@ CAPTIONS = {
 
 @dataclass(frozen=True)
 class Written:
-    """The files of a report."""
+    """The files of a report. `warnings`: what was damaged in the runs' folders."""
 
     page: Path
     pictures: tuple[Path, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def write_report(folders: Sequence[Path], out: Path) -> Written:
@@ -65,7 +66,7 @@ def write_report(folders: Sequence[Path], out: Path) -> Written:
         (out / "report.html").write_text(page, encoding="utf-8")
     except OSError as error:
         raise RecordError(f"report: {out}: {error}: expected a folder that can be written") from error
-    return Written(out / "report.html", tuple(files))
+    return Written(out / "report.html", tuple(files), tuple(warning for run in runs for warning in run.warnings))
 
 
 def labels_of(runs: Sequence[Run]) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from common.experiment import Experiment
 from lab.fleet import Fleet
@@ -20,10 +21,19 @@ CLOUD_GRACE = 30.0
 """Seconds a cloud has to say goodbye to its edges once asked to stop."""
 EDGE_GRACE = 20.0
 """Seconds edges have to account for their privacy and leave once the cloud is done."""
-FAILED_GRACE = 3.0
-"""The same where the cloud failed: nobody is left who would tell them that the run is over."""
+FAILED_GRACE = 2.0
+"""The same where the cloud failed or was stopped: nobody is left who would tell them that the run is over."""
 DESERTED = 10.0
 """Seconds a cloud may go on when every edge has ended and some have failed."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended. `is_interrupted`: a person stopped it; `fault`: why it failed, if its edges are to blame."""
+
+    code: int
+    is_interrupted: bool = False
+    fault: str | None = None
 
 
 class Watch:
@@ -41,22 +51,23 @@ class Watch:
         self._history = History()
         self._deserted: float | None = None
 
-    def follow(self) -> int:
-        """Shows progress until the run is over, ends every process, and gives the exit code."""
+    def follow(self) -> Ending:
+        """Shows progress until the run is over, ends every process, and says how it ended."""
         code = self._until(lambda: self._fleet.cloud.exit_code is not None or self._is_asked() or self._is_deserted())
         if self._is_asked():
             self._screen.say("stopping: edges account for their privacy, the cloud saves (again to end at once)")
         self._fleet.cloud.terminate()
-        grace = CLOUD_GRACE if code is None else EDGE_GRACE if code == 0 else FAILED_GRACE
-        self._fleet.finish(grace, lambda: self._signals.count > 1)
+        is_asked = code is None and self._is_asked()
+        self._fleet.finish(CLOUD_GRACE, _edge_grace, lambda: self._signals.count > 1)
         self._look()
-        if code is None:
-            if self._is_asked():
-                return EXIT_INTERRUPTED
-            return next((edge.exit_code for edge in self._fleet.edges if edge.exit_code), None) or 1
-        if code != 0:
+        if is_asked:
+            return Ending(EXIT_INTERRUPTED, is_interrupted=True)
+        if code:
             self._tell(self._fleet.cloud)
-        return code
+        ending = ending_of(code, {edge.name: edge.exit_code for edge in self._fleet.edges})
+        if ending.fault is not None:
+            self._screen.say(ending.fault)
+        return ending
 
     def _until(self, is_over: Callable[[], bool]) -> int | None:
         """Looks again and again; the cloud's exit code once it is over, None if the cloud still runs."""
@@ -68,11 +79,12 @@ class Watch:
     def _look(self) -> None:
         now = time.time()
         for row in self._records.rows():
-            self._history.add(row)
+            if not self._history.add(row):
+                self._screen.say(f"warning: damaged row in the cloud's records, passed over: {str(row)[:200]}")
         for line in self._log.lines():
             if b" WARNING " in line:
                 self._screen.say(f"cloud: {line.decode(errors='replace')}")
-        for edge in self._fleet.fallen():
+        for edge in () if self._is_asked() else self._fleet.fallen():  # asked to stop, they end with the signal's code
             self._tell(edge)
         self._screen.show(status_of(self._history, self._experiment, now), now)
 
@@ -93,3 +105,22 @@ class Watch:
         self._screen.say(f"{child.name} ended with exit code {child.exit_code} ({child.log}):")
         for line in child.last_words():
             self._screen.say(f"    {line}")
+
+
+def ending_of(code: int | None, edges: Mapping[str, int | None]) -> Ending:
+    """The ending of a run that nobody stopped: a run that every edge has left with an error has failed.
+
+    Args:
+        code: the cloud's exit code; None if it had to be ended because no edge was left.
+        edges: the exit code of each edge.
+    """
+    failed = {name: number for name, number in edges.items() if number}
+    if code or (code == 0 and len(failed) < len(edges)):
+        return Ending(code)
+    named = ", ".join(f"{name} ({number})" for name, number in failed.items())
+    first = next(iter(failed.values()), None) if code is None else None
+    return Ending(first or 1, fault=f"every edge ended, with exit code: {named}")
+
+
+def _edge_grace(code: int) -> float:
+    return EDGE_GRACE if code == 0 else FAILED_GRACE

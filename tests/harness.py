@@ -258,17 +258,19 @@ def settings_for(algorithm: str) -> dict[str, Any]:
     return {"algorithm": {"name": algorithm, "batch_size": 12}}
 
 
-def federate(plan: Experiment, pump: Pump, edges: int | None = None) -> Cloud:
-    """Adds the cloud and the edges of an experiment to a network."""
+def federate(
+    plan: Experiment, pump: Pump, edges: int | None = None, boots: Mapping[NodeId, str] | None = None
+) -> Cloud:
+    """Adds the cloud and the edges of an experiment to a network; `boots`: what their processes are called."""
     cloud = build_cloud(plan, "cloud-boot-1")
     pump.layout = cloud.layout
     pump.add(CLOUD, cloud.node)
     for edge in edge_ids(plan.data.edges)[: plan.data.edges if edges is None else edges]:
-        join(plan, pump, edge)
+        join(plan, pump, edge, boot=None if boots is None else boots[edge])
     return cloud
 
 
-def join(plan: Experiment, pump: Pump, edge: NodeId, past: Past | None = None) -> None:
-    """Starts one edge."""
-    boot = f"{edge}-boot-{past.starts + 1 if past else 1}"
-    pump.add(edge, build_edge(plan, edge, boot, past).node)
+def join(plan: Experiment, pump: Pump, edge: NodeId, boot: str | None = None) -> None:
+    """Starts one edge; like its program, it finds in its records whether it is the first process."""
+    past = Past(len(pump.rows("start", edge)))
+    pump.add(edge, build_edge(plan, edge, boot or f"{edge}-boot-{past.starts + 1}", past).node)

@@ -17,9 +17,11 @@ from enum import Enum
 
 from pydantic import Field
 
+from cloud.admission import Admission
 from cloud.controller import Controller
+from cloud.ending import Ending, without_edges
 from cloud.roster import Presence, Roster, Seat, Welcome, Work
-from cloud.training import Ending, Training
+from cloud.training import Training
 from common.experiment import Positive, Section
 from common.messages import Answer, Bye, Hello, Message, Refusal, Report, Running, Stop, Update
 from common.node import CONNECTED, EDGES, INTERRUPTED, Effect, Group, Halt, NodeId, Record, Seconds, Send, Wake
@@ -51,9 +53,9 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class Charter:
-    """What the cloud opens a run with: digest of the experiment, boot id of this process, edges to wait for."""
+    """What the cloud opens a run with: who may take part, boot id of this process, edges to wait for."""
 
-    digest: str
+    admission: Admission
     boot: str
     quorum: int
 
@@ -101,7 +103,8 @@ class AsynchronousCloud:
             case Hello():
                 self._greet(sender, message, now)
             case Report():
-                self._record("report", edge=sender, metrics=dict(message.metrics))
+                if self._roster.find(sender) is not None:
+                    self._record("report", edge=sender, metrics=dict(message.metrics))
             case Bye():
                 self._farewell(sender, message, now)
             case _:
@@ -121,11 +124,10 @@ class AsynchronousCloud:
         elif name == "seconds" and self._phase is Phase.RUNNING:
             self._end(Ending("seconds reached"))
         elif name == "patience" and self._phase is Phase.RUNNING:
-            self._training.expire()
+            self._training.expire(self._roster)
             self._advance(now, None)
         elif name == "absence" and self._phase is not Phase.CLOSING and not self._roster.online():
-            is_failure = not self._roster.is_gone() or self._training.updates == 0
-            self._end(Ending("no edge is left", is_failure))
+            self._end(without_edges(self._roster, self._training.updates))
         elif name == "grace" and self._phase is Phase.CLOSING:
             self._halt()
         return self._flush()
@@ -133,8 +135,8 @@ class AsynchronousCloud:
     # Who is here
 
     def _greet(self, edge: NodeId, hello: Hello, now: Seconds) -> None:
-        if hello.digest != self._charter.digest:
-            reason = f"experiment digest {hello.digest[:12]}: expected {self._charter.digest[:12]}, the cloud's"
+        reason = self._charter.admission.fault_of(edge, hello)
+        if reason is not None:
             self._record("refused", edge=edge, reason=reason)
             self._send(edge, Stop(reason=reason, failed=True, boot=hello.boot))
             return
@@ -156,10 +158,10 @@ class AsynchronousCloud:
             self._begin(now)
 
     def _farewell(self, edge: NodeId, bye: Bye, now: Seconds) -> None:
+        if bye.releases is not None and self._roster.find(edge) is not None:
+            self._record("bye", edge=edge, **bye.model_dump(mode="json", exclude={"kind"}))
         if self._roster.leave(edge, bye) is None:
             return
-        if bye.releases is not None:
-            self._record("bye", edge=edge, **bye.model_dump(mode="json", exclude={"kind"}))
         self._record("left", edge=edge, reason=bye.reason)
         self._waiting.pop(edge, None)
         if self._phase is Phase.RUNNING:
@@ -189,11 +191,12 @@ class AsynchronousCloud:
         if seat.presence is Presence.LOST:
             seat.presence = Presence.ONLINE
             self._record_joined(seat)
+        seat.is_silent, seat.bye = False, None
         work = seat.work
         if work is not None and message.ticket >= work.ticket:
-            fault = self._fault(seat, work, message)
+            fault = self._charter.admission.fault_in(seat, work, self._training.version, message)
             if fault is not None:
-                self._refuse(edge, fault)
+                self._refuse(edge, fault, message.ticket)
                 return
             seat.work = None
             if isinstance(message, Update):
@@ -205,17 +208,6 @@ class AsynchronousCloud:
         if seat.work is None:
             self._waiting[edge] = seat
         self._advance(now, seat)
-
-    def _fault(self, seat: Seat, work: Work, message: Update | Answer) -> str | None:
-        """What is wrong with an answer, in words; None if it may count."""
-        expected = "update" if work.kind == "model" else "answer"
-        if message.ticket != work.ticket or message.kind != expected:
-            return f"{message.kind} with ticket {message.ticket}: expected {expected} with ticket {work.ticket}"
-        if not work.version <= message.version <= self._training.version:
-            return f"version {message.version}: expected {work.version} to {self._training.version}"
-        if message.kind == "update" and message.event is not seat.event and message.event != seat.event:
-            return f"event {message.event}: expected {seat.event}, as in this edge's Hello"
-        return None
 
     def _begin(self, now: Seconds) -> None:
         self._phase = Phase.RUNNING
@@ -277,15 +269,15 @@ class AsynchronousCloud:
 
     def _announce(self) -> None:
         is_closing = self._phase is Phase.CLOSING
-        running = Running(boot=self._charter.boot, digest=self._charter.digest)
+        running = Running(boot=self._charter.boot, digest=self._charter.admission.digest)
         self._send(EDGES, self._stop() if is_closing else running)
 
     def _send(self, to: NodeId | Group, message: Message) -> None:
         self._outbox.append(Send(to, message))
 
-    def _refuse(self, edge: NodeId, reason: str) -> None:
+    def _refuse(self, edge: NodeId, reason: str, ticket: int | None = None) -> None:
         self._record("refused", edge=edge, reason=reason)
-        self._send(edge, Refusal(reason=reason[:500]))
+        self._send(edge, Refusal(reason=reason[:500], ticket=ticket))
 
     def _record_joined(self, seat: Seat) -> None:
         event = seat.event.model_dump(mode="json", exclude_none=True)

@@ -22,7 +22,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from cloud.controller import Ask, Continue, Setting
+from cloud.controller import Ask, Continue, Setting, check_control, check_ranges
 from cloud.stages import sensitivity_of, variance_of
 from common.errors import LocalProtocolError
 from common.experiment import Positive, Section
@@ -55,12 +55,18 @@ class DecayingRate:
     stage = 1
 
     def __init__(self, floor: float, slope: float, shift: int, clip_norm: float | None, sensitivity: float) -> None:
+        """Takes the constants of the rate.
+
+        Raises:
+            ConfigError: the first rate or the clip norm is of no use.
+        """
         self.clip_norm = clip_norm
         self._floor = floor
         self._slope = slope
         self._shift = shift
         self._sensitivity = sensitivity
         self._update = 1
+        check_control(clip_norm, self.rate())
 
     def begin(self, flat: Flat) -> Ask | None:
         """Nothing to ask: the rates are known beforehand."""
@@ -96,7 +102,11 @@ class DecayingRate:
 
 
 def build_csgd(setting: Setting, settings: PlainSettings) -> DecayingRate:
-    """The controller of CSGD: one edge holds all data, so no update is stale."""
+    """The controller of CSGD: one edge holds all data, so no update is stale.
+
+    Raises:
+        ConfigError: constants from which no useful rate follows; so do the two below.
+    """
     return _plain(setting, settings, staleness=0.0)
 
 
@@ -108,6 +118,7 @@ def build_asgd(setting: Setting, settings: PlainSettings) -> DecayingRate:
 def _plain(setting: Setting, settings: PlainSettings, staleness: float) -> DecayingRate:
     smoothness = settings.smoothness or setting.smoothness or UNKNOWN_SMOOTHNESS
     gradient_std = settings.gradient_std or setting.lipschitz or UNKNOWN_BOUND
+    _check(smoothness, gradient_std, settings.radius)
     slope = gradient_std / (settings.radius * math.sqrt(setting.batch_size * setting.averaged))
     return DecayingRate(smoothness * (staleness + 1.0) ** 2, slope, 1, None, 0.0)
 
@@ -117,9 +128,15 @@ def build_audp(setting: Setting, settings: NoisySettings) -> DecayingRate:
     clip_norm = setting.clip_norm or setting.lipschitz or UNKNOWN_BOUND
     smoothness = settings.smoothness or setting.smoothness or UNKNOWN_SMOOTHNESS
     gradient_std = settings.gradient_std or clip_norm
+    _check(smoothness, gradient_std, settings.radius)
     if setting.rigour == "rigorous":
         gradient_std = min(gradient_std, clip_norm)
     variance = variance_of(clip_norm, gradient_std, setting.batch_size, setting.kappa, setting.averaged)
     floor = smoothness * (setting.staleness + 1.0) ** settings.exponent
     slope = math.sqrt(variance + 1.0) / settings.radius
     return DecayingRate(floor, slope, 0, clip_norm, sensitivity_of(clip_norm, setting.batch_size))
+
+
+def _check(smoothness: float, gradient_std: float, radius: float) -> None:
+    constants = {"smoothness": smoothness, "gradient_std": gradient_std, "radius": radius}
+    check_ranges("algorithm.cloud", {name: (value, 1e-20, 1e20) for name, value in constants.items()})

@@ -21,7 +21,7 @@ from typing import Literal
 from pydantic import Field, FiniteFloat
 
 from cloud.closed_loop import ClosedLoop, Judgement
-from cloud.controller import Controller, Setting
+from cloud.controller import LARGEST_CLIP, SMALLEST_CLIP, Controller, Setting, check_ranges
 from cloud.open_loop import OpenLoop, budgeted_stages, literal_stages
 from cloud.search import SearchSettings, SecantSettings, build_search
 from cloud.stages import Ground, first_sensitivity
@@ -46,7 +46,7 @@ class Settings(Section):
     first_clip_delta: float = Field(default=1e-3, gt=0, lt=1, description="paper: tail of Theorem 3's rule")
     clip_factor: float | None = Field(
         default=None,
-        gt=0,
+        ge=1e-6,
         lt=1,
         description="clip norm of a stage over the one before; none: 0.7 closed loop, else 0.5",
     )
@@ -104,12 +104,19 @@ def _ground(setting: Setting, settings: Settings) -> tuple[float, Ground]:
     if is_paper and settings.first_clip_norm is None:
         sensitivity = first_sensitivity(gradient_std, setting.batch_size, settings.first_clip_delta)
         bound = setting.batch_size * sensitivity / 2.0
+    gap = settings.gap or setting.gap
+    constants = {"smoothness": smoothness, "gradient_std": gradient_std, "gap": gap}
+    check_ranges(
+        "algorithm.cloud",
+        {name: (value, 1e-20, 1e20) for name, value in constants.items()}
+        | {"first_clip_norm": (bound, SMALLEST_CLIP, LARGEST_CLIP)},
+    )
     ground = Ground(
         batch_size=setting.batch_size,
         noise_energy=setting.kappa,
         staleness=setting.staleness,
         smoothness=smoothness,
-        gap=settings.gap or setting.gap,
+        gap=gap,
         gradient_std=gradient_std,
         is_clipped_std=not is_paper,
         averaged=setting.averaged,

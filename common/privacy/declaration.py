@@ -44,6 +44,20 @@ def find_faults(experiment: Experiment, edge: str, records: int) -> Iterator[Fau
         yield Fault("privacy.dp_delta", privacy.dp_delta, f"at least {SMALLEST_DELTA} with Gaussian noise")
 
 
+def find_clip_faults(privacy: Privacy, clip_norm: float) -> Iterator[Fault]:
+    """What is wrong with `clip_norm`, the bound that a run really begins with: edges would refuse to work with it."""
+    ceiling = privacy.clip_norm_ceiling
+    if privacy.mechanism != "none" and ceiling is not None and clip_norm > ceiling:
+        yield Fault("privacy.clip_norm_ceiling", ceiling, f"at least the first clip norm of the run, {clip_norm:g}")
+
+
+def find_probe_faults(privacy: Privacy) -> Iterator[Fault]:
+    """What is wrong where edges answer probes: these carry Gaussian noise, whatever the mechanism of training."""
+    if privacy.mechanism != "none" and privacy.dp_delta < SMALLEST_DELTA:
+        expected = f"at least {SMALLEST_DELTA}, for probes carry Gaussian noise"
+        yield Fault("privacy.dp_delta", privacy.dp_delta, expected)
+
+
 def cautions_of(experiment: Experiment, edge: str, records: int, dimension: int) -> tuple[str, ...]:
     """Doubts about the declaration that do not stop a run; for the log."""
     privacy, cautions = experiment.privacy, []

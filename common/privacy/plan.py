@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import ConfigError, Fault, RemoteProtocolError, SensitivityError
-from common.events import Event
+from common.events import LARGEST, SMALLEST, Event
 from common.experiment import Experiment
 from common.privacy import lattice
 from common.privacy.clipping import clip
@@ -44,6 +44,8 @@ from common.tensors import Flat
 
 _SMALLEST_CLIP, _LARGEST_CLIP = 1e-20, 1e20  # beyond, float32 cannot carry the noise
 _ROUNDING = 1e-3  # of a float32 sum, generously
+_ULP = 2.0**-23  # twice the rounding error of float32: one for each of the two sums that are compared
+_FEW = 80_000  # records whose allowance stays below 1 %
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,21 @@ class PrivacyPlan:
         """True if `bound` expects a sum of gradients each clipped at clip_norm; otherwise a plain sum."""
         return self.event.mechanism in ("gaussian", "spherical-laplace")
 
+    @property
+    def rounding_allowance(self) -> float:
+        """How much further than C one record can move the sum because the sum is float32, as a share of C.
+
+        A sum of n gradients of norm C is at most n C long, so rounding it moves it by at most 2^-24 n C, and two such
+        sums by 2^-23 n C apart. n is the largest batch: all records, or, of very many, those that a Poisson draw
+        stays below but with probability 1e-19 (Bernstein). No part of the literal reading, which promises nothing.
+        """
+        if not self.clip_each:
+            return 0.0
+        largest = self._largest_batch()
+        if largest > _FEW and self.event.sampling == "poisson":
+            largest = min(largest, math.ceil(self.batch_size + 10 * math.sqrt(self.batch_size) + 40))
+        return largest * _ULP
+
     def draw(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """The records of one step; empty batches happen under Poisson sampling."""
         return SAMPLERS[self.event.sampling](self.records, self.batch_size, rng)
@@ -143,15 +160,19 @@ class PrivacyPlan:
             return Bounded(clip(average, clip_norm), clip_norm, 2 * clip_norm / self.batch_size)
         most = (1 + _ROUNDING) * clip_norm * self._largest_batch() / self.batch_size
         if norm > most:
-            raise SensitivityError(f"average of clipped gradients: norm {norm:g}: expected at most {most:g}")
+            # the norm itself is private, and the text of an error may travel
+            raise SensitivityError(f"average of clipped gradients: longer than possible: expected at most {most:g}")
         return Bounded(average, clip_norm, 2 * clip_norm / self.batch_size)
 
     def perturb(self, bounded: Bounded, rng: np.random.Generator) -> Release:
-        """The release made of a bounded average: noise in float64 on a lattice, then float32."""
+        """The release made of a bounded average: noise in float64 on a lattice, then float32.
+
+        The noise pays for the rounding of the average and of the sum behind it (`rounding_allowance`).
+        """
         noise = noise_of(self.event)
         if noise is None:
             return Release(bounded.average.astype(np.float32), self.event)
-        unit = bounded.clip_norm / self.batch_size
+        unit = bounded.clip_norm / self.batch_size * (1 + self.rounding_allowance)
         grid = lattice.grid_below(noise.scale(unit))
         dimension = bounded.average.size
         scale = noise.scale(lattice.inflated(unit, grid, dimension))
@@ -162,13 +183,13 @@ class PrivacyPlan:
         """The same plan with another Gaussian noise.
 
         Raises:
-            ConfigError: the mechanism has no noise multiplier, or this one is not positive or below the floor.
+            ConfigError: the mechanism has no noise multiplier, or this one is out of range or below the floor.
         """
         if self.event.noise_multiplier is None:
             raise ConfigError(Fault("privacy.mechanism", self.event.mechanism, "gaussian, to set a noise multiplier"))
         floor = self.noise_multiplier_floor or 0.0
-        if not (math.isfinite(noise_multiplier) and noise_multiplier > 0 and noise_multiplier >= floor):
-            expected = f"finite, positive and at least the floor, {floor}"
+        if not (SMALLEST <= noise_multiplier <= LARGEST and noise_multiplier >= floor):
+            expected = f"from {SMALLEST:g} to {LARGEST:g} and at least the floor, {floor}"
             raise ConfigError(Fault("privacy.noise_multiplier", noise_multiplier, expected))
         return replace(self, event=self.event.model_copy(update={"noise_multiplier": noise_multiplier}))
 

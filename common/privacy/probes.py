@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import ConfigError, Fault, SensitivityError
-from common.events import Event
+from common.events import LARGEST, SMALLEST, Event
 from common.privacy import lattice
 from common.privacy.noise import noise_of
 from common.privacy.renyi import curve, epsilon_of
@@ -37,6 +37,9 @@ from common.privacy.sampling import SAMPLERS
 
 WEIGHT = 0.5
 """Weight w of the share of small gradients in the answer."""
+
+SMALLEST_SHARE = 1e-6
+"""Of the budget, for probes or for training: less buys nothing."""
 
 PURE_NOISE_MULTIPLIER = 15.0
 """Probe noise z_q beside the spherical Laplace mechanism, whose budget has no Renyi share to take."""
@@ -128,7 +131,8 @@ def plan_probes(
         dp_delta: where epsilon is held.
 
     Raises:
-        ConfigError: an argument out of range, or a dp_delta of 0 at which Gaussian probes promise nothing.
+        ConfigError: an argument out of range, a dp_delta of 0 at which Gaussian probes promise nothing, or a result
+            beyond what an event may hold.
     """
     check_probes(steps, probes, share, dp_delta)
     target = epsilon_of(steps * curve(sampling_rate, noise_multiplier), dp_delta)
@@ -139,7 +143,7 @@ def plan_probes(
         return epsilon_of(training + probes * curve(1.0, probe_multiplier), dp_delta), probe_multiplier
 
     low, high = noise_multiplier, 2 * noise_multiplier
-    while with_probes(high)[0] > target:
+    while with_probes(high)[0] > target and high <= LARGEST:
         low, high = high, 2 * high
     while high - low > 1e-10 * high:
         middle = (low + high) / 2
@@ -147,15 +151,20 @@ def plan_probes(
             low = middle
         else:
             high = middle
-    return high, with_probes(high)[1]
+    planned = {"probes: training noise multiplier": high, "probes: noise multiplier": with_probes(high)[1]}
+    expected = f"{SMALLEST:g} to {LARGEST:g}: other noise, probes or share"
+    faults = [Fault(name, value, expected) for name, value in planned.items() if not SMALLEST <= value <= LARGEST]
+    if faults:
+        raise ConfigError(faults)
+    return high, planned["probes: noise multiplier"]
 
 
 def check_probes(steps: int, probes: int, share: float, dp_delta: float) -> None:
     """Raises ConfigError, with a fault for each argument of `plan_probes` that is out of range."""
     counts = (("steps", steps), ("probes", probes))
     faults = [Fault(f"probes: {name}", value, "at least 1") for name, value in counts if value < 1]
-    if not 0 < share < 1:
-        faults.append(Fault("probes: share", share, "between 0 and 1"))
+    if not SMALLEST_SHARE <= share <= 1 - SMALLEST_SHARE:
+        faults.append(Fault("probes: share", share, f"between 0 and 1, by {SMALLEST_SHARE:g} at least"))
     if not 0 < dp_delta < 1:
         faults.append(Fault("privacy.dp_delta", dp_delta, "between 0 and 1, for probes carry Gaussian noise"))
     if faults:

@@ -23,20 +23,21 @@ Curve = NDArray[np.float64]
 def curve(rate: float, noise_multiplier: float) -> Curve:
     """Renyi divergence of one Poisson-sampled Gaussian release, for a record added or removed.
 
-    log(sum_k C(a, k) (1-q)^(a-k) q^k exp(k(k-1)/(2 z^2))) / (a-1), Mironov, Talwar and Zhang 2019.
+    log(sum_k C(a, k) (1-q)^(a-k) q^k exp(k(k-1)/(2 z^2))) / (a-1), Mironov, Talwar and Zhang 2019. Without the
+    exponentials the sum is 1; so it is 1 + sum_(k>1) of the terms with exp(..) - 1, all positive: small ones count.
     """
     if rate >= 1:
         return ORDERS / (2 * noise_multiplier**2)
     top = int(ORDERS[-1])
     log_factorial = np.array([math.lgamma(k + 1) for k in range(top + 1)])
     order, k = ORDERS[:, np.newaxis], np.arange(top + 1)[np.newaxis, :]
-    rest = np.maximum(order - k, 0)
+    rest, power = np.maximum(order - k, 0), np.maximum(k * (k - 1), 1) / (2 * noise_multiplier**2)
     terms = (
         log_factorial[order] - log_factorial[k] - log_factorial[rest]
-        + rest * math.log1p(-rate) + k * math.log(rate) + k * (k - 1) / (2 * noise_multiplier**2)
+        + rest * math.log1p(-rate) + k * math.log(rate) + power + np.log(-np.expm1(-power))
     )  # fmt: skip
-    terms = np.where(k <= order, terms, -np.inf)
-    return np.asarray(np.logaddexp.reduce(terms, axis=1) / (ORDERS - 1))
+    terms = np.where((k > 1) & (k <= order), terms, -np.inf)
+    return np.asarray(np.logaddexp(0.0, np.logaddexp.reduce(terms, axis=1)) / (ORDERS - 1))
 
 
 def epsilon_of(total: Curve, dp_delta: float) -> float:

@@ -26,6 +26,8 @@ from edge.learner import Learner
 
 MOST_REFUSALS = 4
 """Refusals of one answer after which the edge gives up: the same bytes are sent again, never other ones."""
+MOST_UNREAD = 50
+"""The same of what the cloud could not even read. Whose payload that was nobody knows, so much has to come together."""
 
 
 class Settings(Section):
@@ -42,18 +44,13 @@ class Settings(Section):
 
 @dataclass(frozen=True)
 class Past:
-    """Earlier processes of this edge: how many there were, and the boot ids of the clouds they worked for.
+    """Earlier processes of this edge in this run: how many started, by the edge's own records.
 
-    The ledger lives in memory. What an earlier process released for the same cloud is part of the same run, but not
-    of this ledger; so no total is claimed then.
+    The ledger lives in memory. What an earlier process released is part of the same run, but not of this ledger; so
+    no total is claimed then, whatever the cloud says of itself.
     """
 
     starts: int = 0
-    clouds: frozenset[str] = frozenset()
-
-    def is_part_of(self, cloud: str | None) -> bool:
-        """Whether they worked, or may have worked, for this cloud (None: not known)."""
-        return self.starts > 0 if cloud is None else cloud in self.clouds
 
 
 class AsynchronousEdge:
@@ -71,7 +68,9 @@ class AsynchronousEdge:
         self._ticket = hello.ticket
         self._last: Hello | Update | Answer = hello
         self._cloud: str | None = None
-        self._refusals = 0
+        self._refusals = self._unread = 0
+        self._is_said = False
+        """Something was said that no refusal was taken to be about."""
         self._heard: Seconds = 0.0
         self._is_over = False
         self._rows: dict[Event, dict[str, object]] = {}
@@ -115,6 +114,7 @@ class AsynchronousEdge:
     def _say(self) -> list[Effect]:
         """Says the last thing (again), and once more if nothing comes back."""
         settings = self._settings
+        self._is_said = True
         return [
             Send(CLOUD, self._last),
             Wake("repeat", settings.hello_every if isinstance(self._last, Hello) else settings.patience),
@@ -141,15 +141,23 @@ class AsynchronousEdge:
         return self._leave(stop.reason, 1 if stop.failed else 0)
 
     def _refused(self, refusal: Refusal) -> Sequence[Effect]:
-        """What was damaged on its way comes again, as it was; what is wrong in itself never gets better."""
-        self._refusals += 1
-        record = Record("refused", {"reason": refusal.reason})
-        if self._refusals < MOST_REFUSALS:
+        """What was damaged on its way comes again, as it was; what is wrong in itself never gets better.
+
+        A refusal counts if it names the answer in hand. One without a ticket may be about a stranger's payload, so
+        it counts once for each time that something was said.
+        """
+        if refusal.ticket is None:
+            self._unread += self._is_said
+            self._is_said = False
+        elif not isinstance(self._last, Hello) and refusal.ticket == self._last.ticket:
+            self._refusals += 1
+        record = Record("refused", {"reason": refusal.reason, "ticket": refusal.ticket})
+        if self._refusals < MOST_REFUSALS and self._unread < MOST_UNREAD:
             return [record]
-        return [record, *self._leave(f"refused {self._refusals} times: {refusal.reason}", 1)]
+        return [record, *self._leave(f"refused {self._refusals + self._unread} times: {refusal.reason}", 1)]
 
     def _work(self, message: Model | Probe) -> Sequence[Effect]:
-        self._ticket, self._refusals = message.ticket, 0
+        self._ticket, self._refusals, self._unread = message.ticket, 0, 0
         try:
             answer = self._update(message) if isinstance(message, Model) else self._answer(message)
         except BudgetExhausted as error:  # a promise kept, not broken: nothing was released
@@ -199,7 +207,7 @@ class AsynchronousEdge:
         return all((event.mechanism, event.sampling, event.adjacency) != slow for event in self._learner.ledger.events)
 
     def _total(self, method: Method) -> Total:
-        if self._past.is_part_of(self._cloud):
+        if self._past.starts > 0:
             note = "ledger restarted: what earlier processes of this edge released in this run is not counted"
             return Total(None, self._dp_delta, note)
         return self._learner.ledger.total(self._dp_delta, method)
@@ -209,6 +217,8 @@ class AsynchronousEdge:
         total = self._total("pld")
         bye = Bye(
             reason=reason[:500],
+            boot=self._hello.boot,
+            failed=exit_code != 0,
             releases=self._learner.ledger.releases,
             epsilon=total.epsilon,
             dp_delta=total.dp_delta,

@@ -144,6 +144,22 @@ def test_asked_to_stop_it_leaves_no_process_and_a_usable_folder(
     assert write_report([run.folder], tmp_path / "report").page.is_file()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_asked_to_stop_while_nodes_still_start_it_ends_soon(
+    launched: Callable[..., Launched], number: signal.Signals
+) -> None:
+    run = launched(ENDLESS)
+    assert eventually(lambda: sum("lab.ward" in line for line in processes_of(run.folder).values()) == 4), run.text
+    began = time.monotonic()
+    run.process.send_signal(number)
+    assert run.wait() == 130, run.text
+    assert time.monotonic() - began < 0.3 * CLOUD_GRACE
+    assert processes_of(run.folder) == {}
+    assert run.summary()["state"] == "interrupted"
+    assert run.updates() == 0
+    assert "ended with exit code" not in run.text
+
+
 def test_asked_twice_it_ends_at_once_even_if_the_cloud_hangs(launched: Callable[..., Launched]) -> None:
     run = launched(ENDLESS)
     run.until_training()
@@ -192,9 +208,11 @@ def test_when_every_edge_dies_the_run_ends_with_an_error(launched: Callable[...,
     run.until_training()
     for number in (1, 2, 3):
         os.kill(run.pid("edge", f"edge-000{number}"), signal.SIGKILL)
-    assert run.wait() == 137, run.text
+    assert run.wait() not in (0, 130), run.text
     assert processes_of(run.folder) == {}
     assert run.summary()["updates"] >= 30
+    assert run.summary()["state"] == "failed"
+    assert all(edge["epsilon_total"] is None for edge in run.summary()["edges"])
 
 
 @pytest.mark.parametrize(

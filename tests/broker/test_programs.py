@@ -121,18 +121,20 @@ def test_a_run_leaves_everything_that_it_takes_to_make_it_again(programs: Start,
 
 
 @pytest.mark.parametrize("name", ["audp", "mapa"])
-def test_in_step_the_broker_gives_the_harness_result_bit_for_bit(
+def test_in_step_and_with_the_same_boot_ids_the_broker_gives_the_harness_result_bit_for_bit(
     programs: Start, shared_broker: Address, name: str
 ) -> None:
     plan = experiment(algorithm={"name": name, "batch_size": 12, "mode": "sync"}, stop__updates=60)
     run = programs(plan, shared_broker)
     run.start_all()
     assert set(run.end().values()) == {0}
-    pump = Pump()
-    federate(plan, pump)
-    pump.run()
     model = Tensors.of(load_file(run.folder / "run" / "cloud" / "model.safetensors"))
-    assert np.array_equal(model.flat, pump.measured[-1][1])
+    boots = {row["edge"]: row["boot"] for row in run.rows("joined")}
+    for names, is_same in ((boots, True), (None, False)):
+        pump = Pump()
+        federate(plan, pump, boots=names)
+        pump.run()
+        assert np.array_equal(model.flat, pump.measured[-1][1]) == is_same
 
 
 def test_an_edge_is_killed_and_started_again(programs: Start, shared_broker: Address) -> None:
@@ -230,7 +232,7 @@ def test_another_run_in_the_same_folder_keeps_the_first_ones_records(programs: S
         run.start("edge-0001", "--run", name)
         assert set(run.end().values()) == {0}
         run.check(100)
-        # the second edge process worked for another cloud: its ledger is whole
+        # the second edge process is the first one of its run: its ledger is whole
         assert run.summary()["edges"][0]["epsilon_total"] > 0
     kept = run.folder / "run" / "cloud" / "records.1.jsonl"
     assert {row["run"] for row in read(kept)} == {first}

@@ -211,7 +211,8 @@ def test_an_edge_that_may_not_go_on_says_bye_and_ends_with_the_errors_code(place
     place.live(cloud, CLOUD)
     assert edge.end() == BudgetExhausted.exit_code
     wait_for(lambda: cloud.heard)
-    assert cloud.heard == [("edge-1", Bye(reason="edge-1: 5 releases: expected at most 4"))]
+    bye = Bye(reason="edge-1: 5 releases: expected at most 4", boot=edge.shell.identity.boot, failed=True)
+    assert cloud.heard == [("edge-1", bye)]
     assert edge.rows("failed")[0]["error"] == "BudgetExhausted"
 
 

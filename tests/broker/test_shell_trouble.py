@@ -270,4 +270,7 @@ def test_ctrl_c_says_goodbye_and_is_130(place: Place) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(10.0) == 130
     wait_for(lambda: cloud.heard)
-    assert cloud.heard == [("edge-1", Bye(reason="interrupted"))]
+    ((sender, bye),) = cloud.heard
+    assert isinstance(bye, Bye)
+    assert (sender, bye.reason, bye.failed) == ("edge-1", "interrupted", False)
+    assert bye.boot is not None

@@ -54,11 +54,11 @@ def tensors(draw: st.DrawFn) -> Tensors:
 events = st.builds(
     Event,
     mechanism=st.sampled_from(["gaussian", "spherical-laplace", "none", "paper"]),
-    noise_multiplier=st.none() | positive,
-    epsilon=st.none() | positive,
+    noise_multiplier=st.none() | st.floats(1e-6, 1e6),
+    epsilon=st.none() | st.floats(1e-6, 1e6),
     dimension=st.none() | st.integers(1, 2**40),
     sampling=st.sampled_from(["poisson", "fixed", "replacement", "all"]),
-    sampling_rate=st.floats(1e-12, 1.0),
+    sampling_rate=st.floats(1e-9, 1.0),
     adjacency=st.sampled_from(["add_remove", "replace_one"]),
 )
 directives = st.builds(Directive, stage=counts, learning_rate=st.floats(0, 1e9), clip_norm=st.none() | positive)

@@ -51,7 +51,7 @@ def test_one_edge_without_noise_is_stochastic_gradient_descent() -> None:
     model = model_of(plan)
     ((inputs, labels),) = shards_of(plan, model)
     flat = model.init(stream(plan.seed, "model")).flat.copy()
-    draws = stream(plan.seed, "edge-0001", "sampling")
+    draws = stream(plan.seed, "edge-0001", "sampling", "edge-0001-boot-1")
     smoothness, gradient_std, radius = 0.5 + 0.01, math.sqrt(2), 10.0
     for step in range(1, 61):
         batch = poisson(len(labels), 12, draws)

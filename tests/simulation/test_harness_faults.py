@@ -10,7 +10,6 @@ from harness import Faults, Pump, check_invariants, experiment, federate, join
 from cloud.summary import summarise
 from common.experiment import Experiment, edge_ids
 from common.node import CLOUD, Halt
-from edge.algorithms.asynchronous import Past
 
 QUICK = {"patience": 2.0, "report_every": 100.0}
 
@@ -42,7 +41,7 @@ def test_everything_at_once(seed: int) -> None:
     pump.run(until=3.0)
     pump.kill("edge-0002")
     pump.run(until=6.0)
-    join(plan, pump, "edge-0002", Past(1, frozenset({"cloud-boot-1"})))
+    join(plan, pump, "edge-0002")
     finish(plan, pump)
 
 

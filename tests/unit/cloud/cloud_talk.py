@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from cloud.admission import Admission, Form
 from cloud.algorithms.asynchronous import AsynchronousCloud, Charter, Settings
 from cloud.barrier import Barrier, Line
 from cloud.controller import Ask, Continue
@@ -15,7 +16,7 @@ from cloud.parameters import Parameters
 from cloud.progress import Progress
 from cloud.training import Training
 from common.events import Event
-from common.experiment import Evaluation
+from common.experiment import Evaluation, edge_ids
 from common.experiment import Stop as StopRule
 from common.messages import (
     Answer,
@@ -30,6 +31,8 @@ DIGEST = "a" * 64
 LAYOUT = Layout.of({"w": (2,)})
 EVENT = Event(mechanism="none")
 PROBED = Event(mechanism="gaussian", noise_multiplier=1.0, dimension=2)
+TRAINING = Form("none", None, ("all",), "add_remove", None)
+PROBING = Form("gaussian", "noise_multiplier", ("all", "poisson"), "add_remove", 2)
 Kind = TypeVar("Kind")
 
 
@@ -96,7 +99,7 @@ class Talk:
             patience=60.0,
         )
         begin = lambda roster: (self.controller, {"edges": len(roster.online())})  # noqa: E731
-        charter = Charter(DIGEST, "cloud-1", quorum)
+        charter = Charter(Admission(DIGEST, frozenset(edge_ids(8)), TRAINING, PROBING), "cloud-1", quorum)
         self.node = AsynchronousCloud(charter, Settings(**settings), self.training, begin, outbox)
         self.now = 0.0
         self.effects: Sequence[Effect] = self.node.start(0.0)
@@ -109,8 +112,10 @@ class Talk:
         self.effects = self.node.on_wake(name, self.now)
         return self.effects
 
-    def hello(self, edge: str, boot: str = "b1", ticket: int = 0, digest: str = DIGEST) -> Sequence[Effect]:
-        return self.hear(edge, Hello(digest=digest, boot=boot, samples=10, event=EVENT, ticket=ticket))
+    def hello(
+        self, edge: str, boot: str = "b1", ticket: int = 0, digest: str = DIGEST, event: Event = EVENT
+    ) -> Sequence[Effect]:
+        return self.hear(edge, Hello(digest=digest, boot=boot, samples=10, event=event, ticket=ticket))
 
     def update(
         self, edge: str, ticket: int, version: int, value: float = 1.0, event: Event = EVENT
@@ -118,8 +123,10 @@ class Talk:
         tensors = Tensors(LAYOUT, np.full(2, value, dtype=np.float32))
         return self.hear(edge, Update(ticket=ticket, version=version, work=1.0, event=event, tensors=tensors))
 
-    def answer(self, edge: str, ticket: int, values: tuple[float, float] = (0.5, 0.25)) -> Sequence[Effect]:
-        return self.hear(edge, Answer(ticket=ticket, version=self.training.version, event=PROBED, values=values))
+    def answer(
+        self, edge: str, ticket: int, values: tuple[float, float] = (0.5, 0.25), event: Event = PROBED
+    ) -> Sequence[Effect]:
+        return self.hear(edge, Answer(ticket=ticket, version=self.training.version, event=event, values=values))
 
     def sent(self, edge: object, kind: type[Kind]) -> list[Kind]:
         """What the last event sent to an edge, of one kind."""

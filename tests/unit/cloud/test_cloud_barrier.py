@@ -34,7 +34,7 @@ def test_a_line_gives_one_at_a_time_in_order(roster: Roster) -> None:
     arrivals = [arrival(edge) for edge in ("edge-0002", "edge-0001")]
     for item in arrivals:
         line.put(item)
-    line.expire()
+    line.expire(roster)
     assert not line.holds("edge-0002")
     assert [line.take(roster), line.take(roster), line.take(roster)] == [(arrivals[0],), (arrivals[1],), ()]
 
@@ -63,12 +63,12 @@ def test_those_who_left_are_not_waited_for(roster: Roster) -> None:
 def test_the_deadline_takes_those_who_are_there(roster: Roster) -> None:
     barrier = Barrier()
     barrier.put(arrival("edge-0002"))
-    barrier.expire()
+    barrier.expire(roster)
     assert [item.edge for item in barrier.take(roster)] == ["edge-0002"]
 
 
 def test_a_deadline_with_nobody_there_does_not_count_for_the_next_step(roster: Roster) -> None:
     barrier = Barrier()
-    barrier.expire()
+    barrier.expire(roster)
     barrier.put(arrival("edge-0002"))
     assert barrier.take(roster) == ()

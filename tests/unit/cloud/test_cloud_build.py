@@ -113,3 +113,21 @@ def test_kappa_of_the_default_event_is_the_golden_one() -> None:
     hello = next(effect.message for effect in node.start(0.0) if hasattr(effect, "message"))
     assert isinstance(hello, Hello)
     assert kappa(hello.event, 650) == pytest.approx(162.5)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        settings_for("asgd"),
+        settings_for("mapa"),
+        {"algorithm__rigour": "paper"},
+        {"privacy": {"mechanism": "spherical-laplace", "epsilon": 0.5}},
+        {"privacy__sampling": "fixed"},
+        {"privacy__per_edge": {"edge-0002": {"noise_multiplier": 4.0}}},
+    ],
+)
+def test_edges_of_the_same_experiment_are_admitted(changes: dict[str, Any]) -> None:
+    edges = changes.get("data__edges", 3)
+    rest = {key: value for key, value in changes.items() if key != "data__edges"}
+    assert numbers(edges, **rest)["edges"] == edges

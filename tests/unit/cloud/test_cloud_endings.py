@@ -102,6 +102,40 @@ def test_when_every_edge_has_said_bye_the_run_ends_soon() -> None:
     assert [halt.exit_code for halt in talk.halts()] == [0]
 
 
+def test_spent_budgets_are_no_failure_but_named() -> None:
+    talk = Talk(quorum=2)
+    for edge in ("edge-0001", "edge-0002"):
+        talk.hello(edge)
+    talk.update("edge-0001", 1, 1)
+    for edge in ("edge-0001", "edge-0002"):
+        talk.hear(edge, Bye(reason="budget spent: releases: 2", boot="b1", releases=1))
+    talk.wake("absence")
+    assert talk.rows("end") == [{"reason": "budgets spent after 1 updates", "updates": 1, "failed": False}]
+
+
+def test_when_edges_leave_because_something_is_wrong_the_run_has_failed() -> None:
+    talk = Talk(quorum=2)
+    for edge in ("edge-0001", "edge-0002"):
+        talk.hello(edge)
+    talk.update("edge-0001", 1, 1)
+    talk.hear("edge-0001", Bye(reason="budget spent: releases: 2", boot="b1", releases=1))
+    talk.hear("edge-0002", Bye(reason="clip_norm: 3: expected at most 2", boot="b1", releases=1, failed=True))
+    talk.wake("absence")
+    (end,) = talk.rows("end")
+    assert (end["failed"], end["reason"]) == (True, "no edge is left; edge-0002: clip_norm: 3: expected at most 2")
+    assert [halt.exit_code for halt in talk.halts()] == [1]
+
+
+def test_a_bye_of_an_earlier_process_is_noted_and_moves_nobody() -> None:
+    talk = Talk()
+    talk.hello("edge-0001", boot="b2")
+    talk.hear("edge-0001", Bye(reason="interrupted", boot="b1", releases=3, epsilon=0.5))
+    assert talk.rows("bye")[0]["boot"] == "b1"
+    assert not talk.rows("left")
+    talk.update("edge-0001", 1, 1)
+    assert talk.flat == [-0.5, -0.5]
+
+
 def test_when_every_link_is_broken_it_waits_longer_and_fails() -> None:
     talk = Talk(grace=20.0, absence=120.0)
     talk.hello("edge-0001")

@@ -6,7 +6,8 @@ import numpy as np
 from cloud_talk import Scripted, Talk
 
 from cloud.controller import Ask, Continue
-from common.messages import Bye, Model, Probe
+from common.events import Event
+from common.messages import Bye, Model, Probe, Refusal
 
 
 def test_a_probe_waits_for_every_edge_and_holds_their_updates() -> None:
@@ -162,3 +163,50 @@ def test_an_edge_that_waits_for_the_others_may_say_so_again() -> None:
     talk.answer("edge-0002", 1)
     assert len(controller.answers) == 1
     assert [model.ticket for model in talk.sent("edge-0001", Model)] == [2]
+
+
+def test_a_hung_edge_costs_a_synchronous_run_its_patience_once() -> None:
+    talk = Talk(quorum=2, sync=True)
+    for edge in ("edge-0001", "edge-0002"):
+        talk.hello(edge)
+    talk.update("edge-0001", 1, 1)
+    assert talk.flat == [0.0, 0.0]
+    talk.wake("patience")
+    talk.update("edge-0001", 2, 2)
+    assert talk.flat == [-1.0, -1.0]  # nobody waited this time
+    talk.hello("edge-0002", ticket=1)  # it speaks, so it counts again
+    talk.update("edge-0001", 3, 3)
+    assert talk.flat == [-1.0, -1.0]
+
+
+def test_a_hung_edge_costs_the_probes_their_patience_once() -> None:
+    controller = Scripted(asks={0: 4.0, 1: 4.0})
+    talk = Talk(controller, quorum=2)
+    for edge in ("edge-0001", "edge-0002"):
+        talk.hello(edge)
+    talk.answer("edge-0001", 1)
+    assert not controller.answers
+    talk.wake("patience")
+    talk.update("edge-0001", 2, 1)
+    talk.answer("edge-0001", 3)
+    assert len(controller.answers) == 2
+
+
+def test_every_answer_that_comes_is_recorded_for_it_cost_its_edge_a_release() -> None:
+    talk = Talk(Scripted(asks={0: 4.0}), quorum=2)
+    for edge in ("edge-0001", "edge-0002"):
+        talk.hello(edge)
+    talk.answer("edge-0001", 1)
+    assert talk.rows("answer") == [{"edge": "edge-0001", "ticket": 1, "version": 1, "used": True}]
+    talk.wake("patience")
+    talk.answer("edge-0002", 1)
+    assert [row["used"] for row in talk.rows("answer")] == [False]
+
+
+def test_an_answer_whose_noise_nobody_can_read_is_refused() -> None:
+    controller = Scripted(asks={0: 4.0})
+    talk = Talk(controller)
+    talk.hello("edge-0001")
+    talk.answer("edge-0001", 1, event=Event(mechanism="gaussian", dimension=2))
+    (refusal,) = talk.sent("edge-0001", Refusal)
+    assert (refusal.ticket, "noise_multiplier" in refusal.reason, controller.answers) == (1, True, [])

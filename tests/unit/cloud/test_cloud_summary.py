@@ -35,8 +35,19 @@ def update(time: float, edge: str, number: int, staleness: int, applied: bool = 
 
 
 def bye(time: float, edge: str, **content: Any) -> dict[str, Any]:
-    said = {"reason": "updates reached", "releases": 3, "epsilon": 1.5, "dp_delta": 1e-5, "note": "by PLD"}
+    said = {
+        "reason": "updates reached",
+        "releases": 3,
+        "epsilon": 1.5,
+        "dp_delta": 1e-5,
+        "note": "by PLD",
+        "boot": "b1",
+    }
     return row(time, "bye", edge=edge, **(said | content))
+
+
+def answer(time: float, edge: str) -> dict[str, Any]:
+    return row(time, "answer", edge=edge, ticket=2, version=1, used=True)
 
 
 def run() -> list[dict[str, Any]]:
@@ -50,6 +61,7 @@ def run() -> list[dict[str, Any]]:
         update(3.0, "edge-0002", 2, 1),
         update(3.5, "edge-0002", 2, 9, applied=False),
         row(3.5, "probe", version=3, loss=1.0, share=0.5, answers=2, rollback=True),
+        answer(3.4, "edge-0001"),
         update(4.0, "edge-0001", 3, 2),
         row(4.5, "refused", edge="edge-0002", reason="ticket"),
         row(6.0, "end", reason="updates reached", updates=3, failed=False),
@@ -84,6 +96,7 @@ def test_a_whole_run() -> None:
         "samples": 24,
         "updates": 2,
         "dropped": 0,
+        "answers": 1,
         "refused": 0,
         "releases": 3,
         "epsilon_per_release": alone,
@@ -105,6 +118,10 @@ def test_a_whole_run() -> None:
         (run()[:6], "broken off"),
         ([*run()[:6], row(6.0, "end", reason="interrupted", updates=1, failed=False)], "interrupted"),
         ([*run()[:6], row(6.0, "end", reason="diverged", updates=1, failed=True)], "failed"),
+        (
+            [*run()[:6], row(6.0, "end", reason="budgets spent after 1 updates", updates=1, failed=False)],
+            "budgets spent",
+        ),
     ],
 )
 def test_what_became_of_it(rows: list[dict[str, Any]], state: str) -> None:
@@ -115,6 +132,30 @@ def test_an_edge_that_never_said_bye_has_no_total() -> None:
     (edge, _) = summarise(experiment(), run()[:12])["edges"]
     assert edge["epsilon_total"] is None
     assert "no Bye" in edge["note"]
+
+
+def test_a_ledger_that_holds_less_than_was_received_is_not_believed() -> None:
+    """An edge started again elsewhere, without its folder, knows of no earlier release: here of two of three."""
+    for releases, total_epsilon in ((3, 1.5), (2, None), (0, None)):
+        rows = [*run()[:-4], bye(7.0, "edge-0001", releases=releases)]
+        first = summarise(experiment(), rows)["edges"][0]
+        assert first["epsilon_total"] == total_epsilon
+        assert ("contradicted" in first["note"]) is (total_epsilon is None)
+
+
+@pytest.mark.parametrize("boot", ["b2", None])
+def test_a_ledger_of_a_process_that_did_not_join_is_not_believed(boot: str | None) -> None:
+    first = summarise(experiment(), [*run()[:-4], bye(7.0, "edge-0001", boot=boot)])["edges"][0]
+    assert first["epsilon_total"] is None
+    assert "restarted" in first["note"]
+
+
+def test_an_event_that_the_accountant_refuses_costs_one_note_and_not_the_summary() -> None:
+    rows = [joined(1.0, "edge-0001"), joined(1.0, "edge-0002", sampling="fixed")]  # fixed, and add_remove
+    summary = summarise(experiment(), rows)
+    assert [edge["epsilon_per_release"] is None for edge in summary["edges"]] == [False, True]
+    assert summary["dp"] == "not established"
+    assert "UnsupportedEvent" in summary["privacy"]["note"]
 
 
 def test_an_edge_of_several_processes_has_no_total() -> None:

@@ -54,6 +54,29 @@ def test_another_experiment_is_turned_away() -> None:
     assert not talk.rows("joined")
 
 
+@pytest.mark.parametrize(
+    ("edge", "event", "text"),
+    [
+        ("edge-0009", EVENT, "edge id edge-0009"),
+        ("edge-0001", Event(mechanism="gaussian", noise_multiplier=1.0), "mechanism gaussian: expected none"),
+        ("edge-0001", Event(mechanism="none", epsilon=1.0), "epsilon 1.0: expected none"),
+        ("edge-0001", Event(mechanism="none", sampling="poisson"), "sampling poisson: expected all"),
+        ("edge-0001", Event(mechanism="none", adjacency="replace_one"), "adjacency replace_one: expected add_remove"),
+        ("edge-0001", Event(mechanism="none", dimension=3), "dimension 3: expected None"),
+    ],
+)
+def test_who_is_not_what_the_experiment_prescribes_is_turned_away(edge: str, event: Event, text: str) -> None:
+    talk = Talk()
+    talk.hello(edge, boot="b7", event=event)
+    (stop,) = talk.sent(edge, Stop)
+    assert (stop.failed, stop.boot, text in stop.reason) == (True, "b7", True)
+    assert text in talk.rows("refused")[0]["reason"]
+    assert not talk.rows("joined")
+    assert not talk.rows("begin")
+    talk.hello("edge-0002")
+    assert talk.sent("edge-0002", Model)  # the run goes on without it
+
+
 def test_an_update_is_applied_and_only_its_edge_answered() -> None:
     talk = Talk(quorum=2)
     talk.hello("edge-0001")
@@ -139,6 +162,7 @@ def test_a_wrong_answer_is_refused_and_told(ticket: int, version: int, event: Ev
     assert talk.flat == [0.0, 0.0]
     (refusal,) = talk.sent("edge-0001", Refusal)
     assert text in refusal.reason
+    assert refusal.ticket == ticket
     assert talk.rows("refused")[0]["edge"] == "edge-0001"
     talk.update("edge-0001", 1, 1)  # the right one still counts
     assert talk.flat == [-0.5, -0.5]
@@ -155,7 +179,8 @@ def test_strangers_are_ignored() -> None:
     talk = Talk()
     talk.hello("edge-0001")
     assert talk.update("edge-0009", 1, 1) == ()
-    assert talk.hear("edge-0009", Bye(reason="?")) == ()
+    assert talk.hear("edge-0009", Bye(reason="?", releases=3)) == ()
+    assert talk.hear("edge-0009", Report(iteration=1, metrics={"epsilon": 0.5})) == ()
     assert talk.flat == [0.0, 0.0]
 
 

@@ -8,7 +8,7 @@ from edge_talk import EVENT, MODEL, Talk
 from common.messages import Answer, Directive, Hello, Model, Refusal, Report, Running, Stop, Update
 from common.node import CONNECTED, INTERRUPTED, Halt
 from common.tensors import Tensors
-from edge.algorithms.asynchronous import MOST_REFUSALS, Past
+from edge.algorithms.asynchronous import MOST_REFUSALS, MOST_UNREAD, Past
 
 
 def test_it_says_hello_until_it_gets_work() -> None:
@@ -73,6 +73,7 @@ def test_one_probe_too_many_ends_it() -> None:
         talk.probe(ticket)
     assert talk.ledger.releases == 3
     assert "at most 3" in talk.bye().reason
+    assert talk.bye().failed
     assert talk.halt() is not None
     assert talk.halt().exit_code == 1  # type: ignore[union-attr]
 
@@ -83,6 +84,7 @@ def test_stop_is_followed_by_bye_with_the_ledger() -> None:
     talk.hear(Stop(reason="updates reached"))
     bye = talk.bye()
     assert (bye.reason, bye.releases, bye.dp_delta) == ("updates reached", 1, 1e-5)
+    assert (bye.boot, bye.failed) == ("b1", False)
     assert bye.epsilon is not None
     assert 0 < bye.epsilon < 10
     assert talk.rows("bye")
@@ -94,7 +96,7 @@ def test_stop_is_followed_by_bye_with_the_ledger() -> None:
 def test_a_failed_run_is_a_failure_here_too() -> None:
     talk = Talk()
     talk.hear(Stop(reason="diverged", failed=True))
-    assert talk.bye().releases == 0
+    assert (talk.bye().releases, talk.bye().failed) == (0, True)
     assert talk.halt() == Halt("diverged", 1)
 
 
@@ -123,7 +125,7 @@ def test_out_of_budget_it_says_bye_and_releases_nothing() -> None:
     talk.model(2)
     bye = talk.bye()
     assert bye.reason.startswith("budget spent")
-    assert bye.releases == 1
+    assert (bye.releases, bye.boot, bye.failed) == (1, "b1", False)
     assert talk.halt() is not None
     assert talk.halt().exit_code == 0  # type: ignore[union-attr]
 
@@ -133,6 +135,7 @@ def test_a_clip_norm_it_does_not_accept_ends_it(clip_norm: float | None) -> None
     talk = Talk(ceiling=10.0)
     talk.model(1, clip_norm=clip_norm)
     assert "clip_norm" in talk.bye().reason
+    assert (talk.bye().boot, talk.bye().failed) == ("b1", True)
     assert talk.halt() is not None
     assert talk.halt().exit_code == 1  # type: ignore[union-attr]
     assert talk.ledger.releases == 0
@@ -142,14 +145,54 @@ def test_refused_again_and_again_it_gives_up() -> None:
     talk = Talk()
     talk.model(1)
     for _ in range(MOST_REFUSALS - 1):
-        talk.hear(Refusal(reason="not finite"))
-        assert talk.rows("refused")
+        talk.hear(Refusal(reason="version 7", ticket=1))
+        assert talk.rows("refused") == [{"reason": "version 7", "ticket": 1}]
         assert talk.halt() is None
     talk.model(2)  # new work: the count starts again
     for _ in range(MOST_REFUSALS):
+        assert talk.halt() is None
+        talk.hear(Refusal(reason="version 7", ticket=2))
+    assert talk.bye().failed
+    assert talk.halt() == Halt(f"refused {MOST_REFUSALS} times: version 7", 1)
+
+
+@pytest.mark.parametrize("ticket", [0, 1, 3])
+def test_refusals_of_other_tickets_are_recorded_and_do_not_count(ticket: int) -> None:
+    talk = Talk()
+    for work in (1, 2):
+        talk.model(work)
+    for _ in range(10 * MOST_UNREAD):
+        talk.hear(Refusal(reason="no", ticket=ticket))
+        assert talk.rows("refused")
+        assert talk.halt() is None
+
+
+def test_where_nothing_is_in_hand_no_ticket_can_be_refused() -> None:
+    talk = Talk()
+    for _ in range(10 * MOST_UNREAD):
+        talk.hear(Refusal(reason="no", ticket=0))
+        assert talk.halt() is None
+
+
+def test_refusals_without_a_ticket_count_once_for_what_was_said() -> None:
+    talk = Talk()
+    talk.model(1)
+    for _ in range(10 * MOST_UNREAD):  # a stranger's payloads, one after the other
         talk.hear(Refusal(reason="not finite"))
-    assert talk.halt() is not None
-    assert talk.halt().exit_code == 1  # type: ignore[union-attr]
+        assert talk.halt() is None
+    for _ in range(MOST_UNREAD - 1):
+        assert talk.halt() is None
+        talk.wake("repeat")
+        talk.hear(Refusal(reason="not finite"))
+    assert talk.halt() == Halt(f"refused {MOST_UNREAD} times: not finite", 1)
+
+
+def test_new_work_ends_the_count_of_refusals_without_a_ticket() -> None:
+    talk = Talk()
+    for ticket in range(1, 3 * MOST_UNREAD):
+        talk.model(ticket)
+        talk.hear(Refusal(reason="not finite"))
+        assert talk.halt() is None
 
 
 def test_strangers_and_other_edges_messages_do_nothing() -> None:
@@ -192,22 +235,15 @@ def test_reports_are_public_and_the_batch_size_stays_here() -> None:
 def test_interrupted_it_says_bye() -> None:
     talk = Talk()
     talk.wake(INTERRUPTED)
-    assert talk.bye().reason == "interrupted"
+    assert (talk.bye().reason, talk.bye().failed) == ("interrupted", False)
     assert talk.halt() is not None
 
 
-@pytest.mark.parametrize(
-    ("past", "cloud", "claims"),
-    [
-        (Past(), "c1", True),
-        (Past(1, frozenset({"c0"})), "c1", True),  # it worked for another run
-        (Past(1, frozenset({"c1"})), "c1", False),
-        (Past(1, frozenset({"c1"})), None, False),
-    ],
-)
-def test_a_ledger_that_began_anew_claims_no_total(past: Past, cloud: str | None, claims: bool) -> None:
+@pytest.mark.parametrize(("past", "claims"), [(Past(), True), (Past(1), False), (Past(7), False)])
+@pytest.mark.parametrize("clouds", [(), ("c1",), ("c1", "c2")])  # whatever the cloud says of itself
+def test_a_ledger_that_began_anew_claims_no_total(past: Past, clouds: tuple[str, ...], claims: bool) -> None:
     talk = Talk(past)
-    if cloud is not None:
+    for cloud in clouds:
         talk.hear(Running(boot=cloud, digest="a" * 64))
     talk.model(1)
     talk.wake("report")

@@ -14,7 +14,6 @@ from common.node import CLOUD, Send
 from common.privacy.probes import plan_probes
 from common.tensors import Tensors
 from edge.algorithms import ALGORITHMS
-from edge.algorithms.asynchronous import Past
 from edge.build import Edge, build, check
 
 
@@ -110,8 +109,8 @@ def test_where_nothing_is_probed_the_noise_stays(changes: dict[str, Any]) -> Non
     assert hello_of(build(mapa(**changes), "edge-0001", "b1")).event.noise_multiplier == 1.0
 
 
-def first_update(plan: Any, past: Past | None = None) -> np.ndarray[Any, Any]:
-    edge = build(plan, "edge-0001", "b1", past)
+def first_update(plan: Any, boot: str) -> np.ndarray[Any, Any]:
+    edge = build(plan, "edge-0001", boot)
     tensors = Tensors(edge.layout, edge.layout.zeros())
     model = Model(ticket=1, version=1, directive=Directive(clip_norm=1.0), tensors=tensors)
     effects = edge.node.on_message(CLOUD, model, 0.0)
@@ -120,11 +119,20 @@ def first_update(plan: Any, past: Past | None = None) -> np.ndarray[Any, Any]:
     return update.tensors.flat
 
 
-def test_a_process_started_again_does_not_repeat_the_noise() -> None:
-    first, again = first_update(experiment()), first_update(experiment())
-    assert np.array_equal(first, again)  # the first process of every run with this seed
-    second, third = (first_update(experiment(), Past(starts)) for starts in (1, 2))
+def test_no_process_repeats_the_noise_of_another() -> None:
+    """Though no records tell of the other: the folder is wiped, or it is another run with the same seed."""
+    first, again = first_update(experiment(), "b1"), first_update(experiment(), "b1")
+    assert np.array_equal(first, again)  # the boot id is all that it takes to draw the same again
+    second, third = (first_update(experiment(), boot) for boot in ("b2", "b3"))
     for one, other in ((first, second), (first, third), (second, third)):
         # independent noise: almost no coordinate agrees, and the difference has twice the noise's energy
         assert (one == other).mean() < 0.01
         assert np.linalg.norm(one - other) > np.linalg.norm(first) * 1.2
+
+
+@pytest.mark.parametrize("mechanism", ["none", "gaussian"])
+def test_no_process_repeats_the_batches_of_another(mechanism: str) -> None:
+    plan = experiment(**(settings_for("asgd") if mechanism == "none" else {}))
+    draws = [build(plan, "edge-0001", boot).node._learner._sampling.random(8) for boot in ("b1", "b1", "b2")]
+    assert np.array_equal(draws[0], draws[1])
+    assert not np.intersect1d(draws[0], draws[2]).size

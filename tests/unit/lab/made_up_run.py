@@ -13,7 +13,8 @@ import yaml
 from common.seeds import stream
 
 START = 1_700_000_000.0
-EVENT = {"mechanism": "gaussian", "noise_multiplier": 2.0, "sampling": "poisson", "sampling_rate": 12 / 287}
+EVENT = {"mechanism": "gaussian", "noise_multiplier": 2.0, "sampling": "poisson", "sampling_rate": 12 / 287,
+         "dimension": 650}  # fmt: skip
 
 
 def rows(updates: int = 1000, edges: int = 3, private: bool = True, speed: float = 400.0) -> Iterator[dict[str, Any]]:
@@ -44,9 +45,9 @@ def rows(updates: int = 1000, edges: int = 3, private: bool = True, speed: float
                       loss=0.25 + 2.0 * math.exp(-5 * done))  # fmt: skip
     note = "one record added or removed" if private else "no privacy"
     for name in names:
-        yield row("bye", updates, edge=name, releases=updates // edges, epsilon=4.78 if private else None,
-                  dp_delta=1e-5 if private else None, note=note, reason="stop")  # fmt: skip
-    yield row("end", updates, reason="all updates applied", updates=updates)
+        yield row("bye", updates, edge=name, releases=updates // edges + 1, epsilon=4.78 if private else None,
+                  dp_delta=1e-5 if private else None, note=note, reason="stop", boot=f"b-{name}")  # fmt: skip
+    yield row("end", updates, reason="all updates applied", updates=updates, failed=False)
 
 
 def write_run(folder: Path, name: str = "synthetic", summary: bool = True, **settings: Any) -> Path:
@@ -58,7 +59,8 @@ def write_run(folder: Path, name: str = "synthetic", summary: bool = True, **set
         "data": {"name": "digits", "edges": settings.get("edges", 3)},
         "model": {"name": "softmax"},
         "algorithm": {"name": "mapa" if private else "asgd", "rigour": "rigorous"},
-        "privacy": {"mechanism": "gaussian" if private else "none"},
+        "privacy": {"mechanism": "gaussian", "noise_multiplier": 2.0} if private else {"mechanism": "none"},
+        "stop": {"updates": settings.get("updates", 1000)},
     }
     (folder / "experiment.yaml").write_text(yaml.safe_dump(experiment))
     (folder / "run.json").write_text(json.dumps({"run": name, "digest": "0" * 64, "seed": 1}))
@@ -66,10 +68,18 @@ def write_run(folder: Path, name: str = "synthetic", summary: bool = True, **set
         for row in rows(**settings):
             file.write(json.dumps(row) + "\n")
     if summary:
-        edges = [
-            {"id": "edge-0001", "samples": 287, "updates": 333, "epsilon_per_release": 0.04, "epsilon_total": 4.78}
-        ]
-        content = {"algorithm": "mapa", "dataset": "digits", "model": "softmax", "updates": 1000, "seconds": 2.5,
-                   "test_accuracy": 0.928, "test_loss": 0.26, "edges": edges}  # fmt: skip
-        (folder / "summary.json").write_text(json.dumps(content))
+        write_summary(folder, [4.78 if private else None] * settings.get("edges", 3))
     return folder
+
+
+def write_summary(folder: Path, totals: list[float | None], adjacency: str = "add_remove", **changes: Any) -> None:
+    """A summary with these totals of the edges, whatever the records say."""
+    edges = [
+        {"id": f"edge-{place:04d}", "samples": 287, "updates": 333, "releases": 334, "epsilon_per_release": 0.04,
+         "epsilon_total": total, "dp_delta": 1e-5, "note": "Gaussian by PLD" if total else "ledger restarted"}
+        for place, total in enumerate(totals, start=1)
+    ]  # fmt: skip
+    content = {"state": "complete", "algorithm": "mapa", "dataset": "digits", "model": "softmax", "updates": 1000,
+               "seconds": 2.5, "test_accuracy": 0.928, "test_loss": 0.26, "dp": "established", "edges": edges,
+               "privacy": {"unit": "one record", "adjacency": adjacency, "note": "simulated"}}  # fmt: skip
+    (folder / "summary.json").write_text(json.dumps({**content, **changes}))

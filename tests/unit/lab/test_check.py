@@ -55,8 +55,20 @@ FAULTS = [
     ("algorithm.batch_size=twelve", 2, ("algorithm.batch_size", "'twelve'")),
     ("algorithm.batch_size=12.5", 2, ("algorithm.batch_size", "12.5")),
     ("stop.updates=0", 2, ("stop.updates", "0")),
-    ("privacy.noise_multiplier=0", 2, ("privacy.noise_multiplier", "greater than 0")),
-    ("privacy.noise_multiplier=-1.0", 2, ("privacy.noise_multiplier", "greater than 0")),
+    ("privacy.noise_multiplier=0", 2, ("privacy.noise_multiplier", "greater than or equal to 0.000001")),
+    ("privacy.noise_multiplier=-1.0", 2, ("privacy.noise_multiplier", "greater than or equal to 0.000001")),
+    ("privacy.noise_multiplier=1.0e+300", 2, ("privacy.noise_multiplier", "1e+300")),
+    ("privacy.noise_multiplier=1.0e-300", 2, ("privacy.noise_multiplier", "1e-300")),
+    ("privacy.noise_multiplier_floor=1.0e+300", 2, ("privacy.noise_multiplier_floor", "1e+300")),
+    ("privacy.clip_norm=1.0e+300", 2, ("privacy.clip_norm", "1e+300")),
+    ("privacy.clip_norm=1.0e-21", 2, ("privacy.clip_norm", "1e-21")),
+    ("privacy.clip_norm_ceiling=1.0e+21", 2, ("privacy.clip_norm_ceiling", "1e+21")),
+    (
+        "privacy.clip_norm_ceiling=1.0",
+        2,
+        ("privacy.clip_norm_ceiling", "at least the first clip norm of the run, 1.41"),
+    ),
+    ("privacy.dp_delta=1.0e-11", 2, ("privacy.dp_delta", "at least 1e-10")),
     ("privacy.noise_multiplier=.inf", 2, ("privacy.noise_multiplier", "finite")),
     ("privacy.noise_multiplier=null", 2, ("privacy.noise_multiplier", "positive")),
     ("privacy.dp_delta=1.0", 2, ("privacy.dp_delta", "less than 1")),
@@ -93,6 +105,25 @@ def test_epsilon_must_be_positive_and_finite(tmp_path: Path, epsilon: str) -> No
     with pytest.raises(ConfigError, match=r"privacy\.epsilon"):
         check(file, changes)
     assert check(file, [*changes[:2], "privacy.epsilon=1.0"]).parameters == 650
+
+
+LAPLACE = ["privacy.mechanism=spherical-laplace", "privacy.noise_multiplier=null", "privacy.epsilon=1.0"]
+
+
+def test_probes_beside_spherical_laplace_noise_need_a_delta(tmp_path: Path) -> None:
+    file, _ = write(tmp_path)
+    with pytest.raises(ConfigError, match=r"privacy\.dp_delta: 1e-11: expected at least 1e-10, for probes"):
+        check(file, [*LAPLACE, "privacy.dp_delta=1.0e-11"])
+    assert check(file, [*LAPLACE, "privacy.dp_delta=1.0e-11", "algorithm.cloud.controller=budgeted"]).parameters == 650
+    assert check(file, [*LAPLACE, "privacy.dp_delta=1.0e-10"]).parameters == 650
+
+
+def test_a_ceiling_is_held_against_the_clip_norm_really_used(tmp_path: Path) -> None:
+    file, _ = write(tmp_path)
+    assert check(file, ["privacy.clip_norm_ceiling=1.5"]).parameters == 650
+    assert check(file, ["privacy.clip_norm_ceiling=1.0", "privacy.clip_norm=1.0"]).parameters == 650
+    with pytest.raises(ConfigError, match=r"privacy\.clip_norm_ceiling: 1\.0: expected at least .* 2"):
+        check(file, ["privacy.clip_norm_ceiling=1.0", "algorithm.cloud.first_clip_norm=2.0"])
 
 
 def test_several_faults_are_told_together(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_counts_updates_scores_stages_and_edges() -> None:
     assert len(history.scores) == 20
     assert [stage["from_update"] for stage in history.stages] == [0, 250, 500, 750]
     assert sum(edge.updates for edge in history.edges.values()) == 1000
-    assert {edge.epsilon for edge in history.edges.values()} == {4.78}
+    assert {edge.epsilon for edge in history.edges.values()} == {2.1}
     assert history.online == 0
     assert history.reason == "all updates applied"
     assert history.seconds == pytest.approx(2.5)
@@ -86,3 +86,14 @@ def test_a_loss_that_is_not_finite_is_read_as_nan() -> None:
 
 def test_rows_of_unknown_kinds_are_passed_over() -> None:
     assert fold({"kind": "horoscope", "stars": 5}).latest is None
+
+
+def test_what_one_process_of_several_reports_is_not_what_its_edge_has_spent() -> None:
+    joined = {"kind": "joined", "edge": "edge-0001", "samples": 5, "event": {"mechanism": "gaussian"}}
+    report = {"kind": "report", "edge": "edge-0001", "metrics": {"epsilon": 2.0, "releases": 7.0}}
+    history = fold({**joined, "boot": "first"}, report)
+    edge = history.edges["edge-0001"]
+    assert (edge.epsilon, edge.releases) == (2.0, 7)
+    history.add({**joined, "boot": "second", "time": START + 1})
+    history.add({**report, "time": START + 2})
+    assert (edge.epsilon, edge.releases) == (None, None)

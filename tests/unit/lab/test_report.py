@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from made_up_run import write_run
+from made_up_run import write_run, write_summary
 
 from common.errors import ConfigError, RecordError
 from lab.card import describe, promise_of
+from lab.closing import print_closing
 from lab.folder import read_run
 from lab.report import labels_of, write_report
 
@@ -45,7 +47,7 @@ def test_page_holds_everything_it_shows(tmp_path: Path) -> None:
     assert all(address.startswith("data:image/png;base64,") for address in links.addresses)
     assert links.depth == 0
     assert not re.search(r"https?://|url\(|@import|<script", page)
-    for text in ("0.928", "4.78", "edge-0002", "updates/s", "0" * 64, "Counted as: one record added or removed."):
+    for text in ("0.928", "4.78", "edge-0002", "updates/s", "0" * 64, "Counted as: Gaussian by PLD; simulated."):
         assert text in page
 
 
@@ -81,8 +83,10 @@ def test_a_run_without_summary_is_told_from_its_records(tmp_path: Path) -> None:
     assert card["state"] == "no summary yet"
     assert 0 < int(card["updates"]) < 400
     assert float(card["accuracy"]) > 0.3
-    assert card["epsilon"] == "2.1"
-    assert "as last reported" in card["promise"]
+    assert card["epsilon"] == "2.1 so far"
+    assert card["edges"][0]["epsilon"] == "2.1 so far"
+    assert "No total is known, so nothing is claimed. So far, as last reported" in card["promise"]
+    assert "e^" not in card["promise"]
     assert write_report([folder], tmp_path / "report").page.is_file()
 
 
@@ -93,7 +97,8 @@ def test_before_any_report_no_epsilon_is_invented(tmp_path: Path) -> None:
     records.write_text("\n".join(kept))
     card = describe("run", read_run(folder), "")
     assert card["epsilon"] == "-"
-    assert "the total is not known" in card["promise"]
+    assert "No total is known" in card["promise"]
+    assert "So far" not in card["promise"]
 
 
 def test_a_run_that_has_only_just_begun_can_be_reported(tmp_path: Path) -> None:
@@ -113,6 +118,46 @@ def test_epsilon_is_explained_or_its_absence_is(tmp_path: Path) -> None:
     settings = (paper / "experiment.yaml").read_text().replace("rigorous", "paper")
     (paper / "experiment.yaml").write_text(settings)
     assert promise_of(read_run(paper)).startswith("dp: not established")
+
+
+def test_only_the_summary_says_what_is_claimed(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run")  # every edge says goodbye with an epsilon of 4.78
+    write_summary(folder, [None, 3.5, None])
+    run = read_run(folder)
+    card = describe("run", run, "")
+    assert card["epsilon"] == "3.5 (2 of 3 not known)"
+    assert [edge["epsilon"] for edge in card["edges"]] == ["-", "3.5", "-"]
+    assert "each record of 1 of 3 edges" in card["promise"]
+    assert "e^3.5 = 33.1" in card["promise"]
+    assert "edge-0001 has no total: ledger restarted." in card["promise"]
+    write_summary(folder, [None, None, None])
+    out = io.StringIO()
+    print_closing(read_run(folder), out)
+    page = write_report([folder], tmp_path / "report").page.read_text()
+    for text in (out.getvalue(), page):
+        assert "nothing is claimed" in text
+        assert "4.78" not in text
+        assert "2.1" not in text
+        assert "so far" not in text
+
+
+def test_a_run_without_summary_is_summed_up_by_the_clouds_own_rules(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", summary=False)
+    assert describe("run", read_run(folder), "")["epsilon"] == "4.78"
+    records = folder / "cloud" / "records.jsonl"
+    again = next(line for line in records.read_text().splitlines() if '"edge-0001"' in line)
+    records.write_text(again.replace("b-edge-0001", "b-again") + "\n" + records.read_text())
+    card = describe("run", read_run(folder), "")
+    assert card["edges"][0]["epsilon"] == "-"
+    assert card["epsilon"] == "4.78 (1 of 3 not known)"
+    assert "edge-0001 has no total: ledger restarted" in card["promise"]
+
+
+@pytest.mark.parametrize(("adjacency", "words"), [("replace_one", "replaced"), ("add_remove", "added or removed")])
+def test_the_promise_is_about_the_change_that_was_counted(tmp_path: Path, adjacency: str, words: str) -> None:
+    folder = write_run(tmp_path / "run")
+    write_summary(folder, [4.78] * 3, adjacency)
+    assert f"with one record {words}, nothing" in promise_of(read_run(folder))
 
 
 def test_names_from_a_run_cannot_inject_markup(tmp_path: Path) -> None:

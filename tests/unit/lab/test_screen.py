@@ -33,7 +33,7 @@ def test_status_reads_updates_stage_accuracy_edges_pace_and_time_left() -> None:
     assert status.pace == pytest.approx(100, rel=0.1)
     assert status.left == pytest.approx(5, rel=0.1)
     assert status.line() == (
-        f"updates 500/1,000 | edges 3/3 | stage 3 | accuracy {status.accuracy:.3f} | epsilon 2.1 | "
+        f"updates 500/1,000 | edges 3/3 | stage 3 | accuracy {status.accuracy:.3f} | epsilon 2.1 so far | "
         f"{status.pace:.0f} updates/s | 0:05 left"
     )
 

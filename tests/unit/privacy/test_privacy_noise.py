@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from common.errors import SensitivityError, UnsupportedEvent
 from common.events import Event
@@ -59,3 +60,29 @@ def test_what_the_lattice_cannot_hold_is_refused(bad: float) -> None:
 def test_the_price_of_the_lattice_is_golden(dimension: int, golden: float) -> None:
     """Relative to a sensitivity of 0.1 at epsilon 0.1, where the noise has scale 1."""
     assert lattice.inflated(0.1, lattice.grid_below(1.0), dimension) / 0.1 - 1 == pytest.approx(golden, rel=1e-3)
+
+
+@pytest.mark.parametrize("strength", [1e-6, 1e6])
+@pytest.mark.parametrize("dimension", [1, 10**7])
+def test_kappa_is_finite_for_every_event_that_the_wire_lets_through(strength: float, dimension: int) -> None:
+    for event in (
+        Event(mechanism="gaussian", noise_multiplier=strength),
+        Event(mechanism="spherical-laplace", epsilon=strength),
+        Event(mechanism="paper", epsilon=strength),
+    ):
+        assert 0 < kappa(event, dimension) < 1e30
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    [
+        {"noise_multiplier": 9e-7},
+        {"noise_multiplier": 1.1e6},
+        {"epsilon": 1e-160},
+        {"epsilon": 1e7},
+        {"sampling_rate": 1e-10},
+    ],
+)
+def test_an_event_with_an_absurd_number_is_no_event(absurd: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        Event(mechanism="gaussian", **absurd)  # type: ignore[arg-type]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from common.errors import UnsupportedEvent
+from common.errors import ConfigError, UnsupportedEvent
 from common.events import Event
 from common.privacy.accountant import total
+from common.privacy.probes import plan_probes
 from common.privacy.renyi import ORDERS, curve
 
 
@@ -48,3 +49,28 @@ def test_it_has_no_answer_for_sampled_batches_under_replace_one() -> None:
     with pytest.raises(UnsupportedEvent):
         total({event(2.0, 0.1, "replace_one"): 3}, 1e-5, "quick")
     assert total({event(2.0, 1.0, "replace_one"): 3}, 1e-5, "quick").note.endswith("RDP at integer orders")
+
+
+@pytest.mark.parametrize("noise_multiplier", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("rate", [1e-9, 0.5, 1 - 1e-16, 1.0])
+def test_the_curve_is_positive_and_finite_for_every_event(noise_multiplier: float, rate: float) -> None:
+    found = curve(rate, noise_multiplier)
+    assert np.all(np.isfinite(found))
+    assert np.all(found > 0)
+
+
+def test_a_tiny_divergence_is_not_lost_in_rounding() -> None:
+    """At order 2 it is q^2 (exp(1/z^2) - 1), here 1e-16: less than what 1 plus it can hold."""
+    assert curve(1e-6, 100.0)[0] == pytest.approx(1e-12 * np.expm1(1e-4), rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("noise_multiplier", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("rate", [1e-9, 0.5, 1.0])
+@pytest.mark.parametrize("share", [1e-6, 0.1, 1 - 1e-6])
+def test_probes_are_planned_or_refused_in_words(noise_multiplier: float, rate: float, share: float) -> None:
+    try:
+        planned, fits = plan_probes(noise_multiplier, rate, 1000, 24, share), True
+    except ConfigError as error:
+        planned, fits = tuple(float(str(fault.value)) for fault in error.faults), False
+    assert planned
+    assert all((1e-6 <= value <= 1e6) is fits for value in planned)

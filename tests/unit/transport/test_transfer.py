@@ -12,7 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import WireError
-from common.transfer import ATTEMPTS, CHUNK, FRAME, RESEND, SLOTS, SMALLEST, WINDOW, Incoming, Outgoing, count_of
+from common.transfer import (
+    ATTEMPTS,
+    CHUNK,
+    EXPIRY,
+    FRAME,
+    PARTIALS,
+    RESEND,
+    ROOM,
+    SENDERS,
+    SLOTS,
+    SMALLEST,
+    WINDOW,
+    Incoming,
+    Outgoing,
+    count_of,
+)
 
 HEAD = struct.Struct("!4s32sQIII")
 LIMIT = 100 * SMALLEST
@@ -180,6 +195,52 @@ def test_many_senders_together_stay_within_the_total() -> None:
             incoming.put(f"edge-{sender}", frame_of(payload_of(10 * SMALLEST, sender), index), float(sender))
             assert incoming.held <= 20 * SMALLEST
     assert incoming.put("edge-49", frame_of(payload_of(10 * SMALLEST, 49), 9), 50.0)[1] is not None
+
+
+def test_the_total_follows_from_what_one_payload_of_the_run_may_be() -> None:
+    """Invented senders, each with all but the last chunk of the largest payload."""
+    limit = 2 * CHUNK
+    frame, incoming = next(Outgoing(bytes(limit), "model").frames(0.0)), Incoming(limit)
+    for sender in range(200):
+        incoming.put(f"edge-{sender}", frame, 0.0)
+        assert incoming.held == min(sender + 1, ROOM * limit // CHUNK) * CHUNK
+    assert ROOM * limit < 200 * CHUNK
+
+
+def test_what_rested_too_long_is_dropped_and_the_rest_stays() -> None:
+    incoming = Incoming(LIMIT)
+    for sender, now in (("edge-1", 0.0), ("edge-2", 1.0), ("edge-3", EXPIRY - 1)):
+        incoming.put(sender, frame_of(BODY, 0), now)
+    incoming.put("edge-1", frame_of(BODY, 1), EXPIRY - 0.5)  # this one has not rested
+    incoming.put("edge-4", frame_of(BODY, 0), EXPIRY + 0.9)
+    assert incoming.held == 5 * SMALLEST
+    incoming.put("edge-4", frame_of(BODY, 1), EXPIRY + 1.0)
+    assert incoming.held == 5 * SMALLEST, "one more is here, and that of edge-2 is gone"
+    assert incoming.put("edge-1", frame_of(BODY, 2), EXPIRY + 2.0)[1] == BODY
+
+
+def test_a_sender_that_waits_as_long_as_it_may_is_not_given_up() -> None:
+    incoming = Incoming(LIMIT)
+    for index in range(2):
+        assert incoming.put("edge-1", frame_of(BODY, index), 61.0 * index)[1] is None
+        incoming.put("edge-2", frame_of(BODY, index), 61.0 * index + 60.5)
+    assert incoming.put("edge-1", frame_of(BODY, 2), 122.0)[1] == BODY
+
+
+def test_crumbs_of_many_senders_are_bounded_by_their_number() -> None:
+    """A last chunk may be one byte; what is kept of it is not."""
+    incoming, frame = Incoming(LIMIT), frame_of(bytes(SMALLEST + 1), 1)
+    for sender in range(PARTIALS + 100):
+        incoming.put(f"edge-{sender}", frame, 0.0)
+    assert incoming.held == len(incoming._partial) == PARTIALS
+
+
+def test_senders_that_finished_something_are_remembered_up_to_a_number() -> None:
+    incoming, frame = Incoming(LIMIT), frame_of(bytes(10), 0)
+    for sender in range(SENDERS + 100):
+        assert incoming.put(f"edge-{sender}", frame, 0.0)[1] == bytes(10)
+    assert len(incoming._complete) == SENDERS
+    assert incoming.put(f"edge-{SENDERS + 99}", frame, 0.0)[1] is None
 
 
 def test_one_payload_may_be_as_large_as_the_limit_alone() -> None:
