@@ -20,7 +20,7 @@ from common.privacy.accountant import Total, total
 Row = Mapping[str, Any]
 _STAMP = frozenset({"run", "node", "time", "kind"})
 UNIT = "one record"
-REPRODUCIBLE = "simulated: whoever has the seed in the run folder can subtract the noise"
+REPRODUCIBLE = "simulated: whoever has the seed, the cloud included, can subtract the noise"
 
 
 @dataclass
