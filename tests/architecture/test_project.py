@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -69,6 +72,14 @@ def test_every_data_file_is_installed() -> None:
             if path.is_file() and path.suffix not in {".py", ".pyc"}:
                 package = ".".join(path.parent.relative_to(ROOT).parts)
                 assert any(path.match(pattern) for pattern in patterns.get(package, [])), path
+
+
+def test_every_test_is_collected_without_broker_and_engine() -> None:
+    """A bare machine collects all tests before it has what some of them need."""
+    nowhere = {"DOCKER_HOST": "unix:///nonexistent.sock", "PATH": "/nonexistent"}
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "broker or docker"]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **nowhere}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_images_differ_only_below_the_line() -> None:

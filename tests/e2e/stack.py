@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,12 @@ from docker.errors import NotFound
 from docker.models.containers import Container
 
 ROOT = Path(__file__).parents[2]
-ENGINE = docker.from_env()
+
+
+@cache
+def engine() -> docker.DockerClient:
+    """Asked for by a test that runs, never by one that is only collected: then there may be no engine."""
+    return docker.from_env()
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class Stack:
     def containers(self, service: str) -> list[Container]:
         """Of this service, in the order of their numbers; also those that have ended."""
         label = [f"com.docker.compose.project={self.project}", f"com.docker.compose.service={service}"]
-        found = ENGINE.containers.list(all=True, filters={"label": label}, ignore_removed=True)
+        found = engine().containers.list(all=True, filters={"label": label}, ignore_removed=True)
         return sorted(found, key=lambda one: int(one.labels["com.docker.compose.container-number"]))
 
     def story(self) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from docker.models.containers import Container
-from stack import ENGINE, Stack, rows
+from stack import Stack, engine, rows
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
@@ -83,7 +83,7 @@ def cut_off(stack: Stack, node: Container, seconds: float) -> None:
     name = f"{stack.project}_default"
     node.reload()
     aliases = node.attrs["NetworkSettings"]["Networks"][name]["Aliases"]
-    network = ENGINE.networks.get(name)
+    network = engine().networks.get(name)
     network.disconnect(node)
     time.sleep(seconds)
     network.connect(node, aliases=aliases)
@@ -192,7 +192,7 @@ def test_results_are_on_the_host_and_in_the_volumes(finished: Finished) -> None:
     for name in ("summary.json", "experiment.yaml", "cloud/model.safetensors", "cloud/records.jsonl"):
         on_host = finished.folder / name
         assert (on_host.stat().st_uid, on_host.stat().st_gid) == (own.st_uid, own.st_gid)
-        held = ENGINE.containers.run(
+        held = engine().containers.run(
             "eclipse-mosquitto:2",
             entrypoint=["sha256sum", f"/volume/{RUN}/{name}"],
             volumes={f"{finished.stack.project}_results": {"bind": "/volume", "mode": "ro"}},
