@@ -76,6 +76,8 @@ class EdgePrivacy(Section):
 
     noise_multiplier: Strength | None = None
     epsilon: Strength | None = None
+    target_epsilon: Strength | None = None
+    max_epsilon: Strength | None = None
     max_releases: int | None = Field(default=None, ge=1)
 
 
@@ -93,7 +95,14 @@ class Privacy(Section):
     dp_delta: FiniteFloat = Field(default=1e-5, ge=0, lt=1)
     adjacency: Adjacency | None = Field(default=None, description="none: as the mechanism is stated")
     sampling: Sampling = "poisson"
-    max_releases: int | None = Field(default=None, ge=1)
+    randomness: Literal["secure", "reproducible"] = Field(
+        default="secure", description="reproducible: noise from the seed, which anyone who has it can subtract"
+    )
+    target_epsilon: Strength | None = Field(
+        default=None, description="total of max_releases, from which the noise follows; nobody gives the noise then"
+    )
+    max_epsilon: Strength | None = Field(default=None, description="budget of the edge's ledger; none: no limit")
+    max_releases: int | None = Field(default=None, ge=1, description="budget of the edge's ledger, in releases")
     noise_multiplier_floor: Strength | None = None
     clip_norm_ceiling: ClipNorm | None = None
     per_edge: dict[Slug, EdgePrivacy] = {}
@@ -141,19 +150,15 @@ class Experiment(Section):
         del shared["broker"]
         for key in ("root", "download"):
             del shared["data"][key]
-        own = ("noise_multiplier", "epsilon", "max_releases", "noise_multiplier_floor", "clip_norm_ceiling")
-        for key in (*own, "per_edge"):
+        for key in ("noise_multiplier_floor", "clip_norm_ceiling", "randomness", "per_edge", *EdgePrivacy.model_fields):
             del shared["privacy"][key]
         return hashlib.sha256(json.dumps(shared, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def privacy_of(self, edge: str) -> EdgePrivacy:
         """What `edge` declares: its own entry, completed by the experiment's."""
         own = self.privacy.per_edge.get(edge, EdgePrivacy())
-        return EdgePrivacy(
-            noise_multiplier=own.noise_multiplier or self.privacy.noise_multiplier,
-            epsilon=own.epsilon or self.privacy.epsilon,
-            max_releases=own.max_releases or self.privacy.max_releases,
-        )
+        declared = {name: getattr(own, name) or getattr(self.privacy, name) for name in EdgePrivacy.model_fields}
+        return EdgePrivacy(**declared)
 
 
 def edge_ids(count: int) -> tuple[str, ...]:

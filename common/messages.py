@@ -105,10 +105,12 @@ class Report(_Header):
 
 
 class Bye(_Header):
-    """Edge -> cloud: I leave; the ledger of process `boot` holds this much. The shell also makes one of the last will.
+    """Edge -> cloud: I, process `boot`, leave. The shell also makes one of the last will.
 
-    `epsilon` is None where no privacy is claimed or established; `note` then says why. `failed`: it leaves because
-    something is wrong, not because the run or its budget is over.
+    `releases` and `epsilon` are those of this edge in this run, `ledger_releases` and `ledger_epsilon` those since its
+    ledger was begun, all from the ledger. An epsilon is None where no privacy is claimed or established; `note` then
+    says why. `simulated`: the noise came from a seed. `failed`: it leaves because something is wrong, not because the
+    run or its budget is over.
     """
 
     kind: Literal["bye"] = "bye"
@@ -117,7 +119,10 @@ class Bye(_Header):
     failed: bool = False
     releases: Count | None = None
     epsilon: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    ledger_releases: Count | None = None
+    ledger_epsilon: Annotated[FiniteFloat, Field(ge=0)] | None = None
     dp_delta: Annotated[FiniteFloat, Field(ge=0, lt=1)] | None = None
+    simulated: bool = False
     note: Text = ""
 
 

@@ -1,0 +1,1 @@
+"""Attacks that measure what a release gives away; a new one is a file here."""

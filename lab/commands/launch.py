@@ -1,0 +1,39 @@
+"""`mapa launch FILE`: runs an experiment on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from lab.commands.experiment import add_experiment
+
+HELP = "run an experiment on this machine"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    add_experiment(parser)
+    parser.add_argument("--edges", type=int, metavar="N", help="number of edges (the same as --set data.edges=N)")
+    parser.add_argument("--broker", metavar="HOST[:PORT]", help="a broker that runs already (default: start one here)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default: runs/<name>-<time>)")
+    parser.add_argument("--run", metavar="ID", help="run id, [a-z0-9-] (default: <name>-<time>)")
+    parser.add_argument("--quiet", action="store_true", help="no progress, only what matters")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Launches; the run's exit code."""
+    from lab.launch import Request, launch  # noqa: PLC0415 - imports models, data and the broker
+
+    overrides = list(arguments.overrides)
+    if arguments.edges is not None:
+        overrides.append(f"data.edges={arguments.edges}")
+    request = Request(
+        file=arguments.file,
+        overrides=tuple(overrides),
+        broker=arguments.broker,
+        out=arguments.out,
+        run=arguments.run,
+        quiet=arguments.quiet,
+    )
+    return launch(request, sys.stdout)
