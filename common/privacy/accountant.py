@@ -1,50 +1,56 @@
-"""From counted events to an epsilon at dp_delta, by Google's dp-accounting (imported only when asked).
+"""From counted events to an epsilon at dp_delta.
 
-Unit: one record of one edge. What the events mean, whatever the accountant:
+Unit: one record of one edge. `steps` says what each event means; events of different adjacency are never added up.
+Only what is proved is claimed: mechanism "none" has no privacy, the literal readings ("paper") and batches drawn with
+replacement have no established one.
 
-| event | add_remove | replace_one |
+| method | all releases together | also tried, and taken where it is less |
 |---|---|---|
-| gaussian, all (or poisson, q = 1) | Gaussian of multiplier z | Gaussian of multiplier z/2 |
-| gaussian, poisson | Poisson-sampled Gaussian (q, z), both directions | the same pair with both records in; PLD only |
-| gaussian, fixed | refused: the batch size would not be fixed | multiplier z/2, no amplification claimed |
-| spherical-laplace, all (or q = 1) | pure eps/2 | pure eps |
-| spherical-laplace, poisson | ln(1 + q(e^(eps/2) - 1)) | ln(1 + q(e^eps - 1)) |
-| spherical-laplace, fixed | refused | ln(1 + q(e^eps - 1)) |
-| any, replacement; paper | not established | not established |
+| pld | one privacy loss distribution (`composition`), the least there is | pure sum + Gaussian releases by PLD; basic |
+| rdp | one Renyi curve, orders of dp-accounting: a looser cross-check | pure sum + Gaussian releases by RDP |
+| quick | one Renyi curve at integer orders: no library, and microseconds once a kind of step was seen | the same |
 
-The total is the sum of the pure epsilons (at delta 0) plus the epsilon of all Gaussian releases at dp_delta.
-Events of different adjacency are never added up.
+Pure sum: at dp_delta 0, and wherever there are pure releases only, the sum of their epsilons holds.
+Under replace_one with sampling RDP is refused (`RdpAccountant(REPLACE_ONE)` takes std/C for std/sensitivity and
+reports too little, so that relation is never handed to it; releases without sampling go in as add_remove at half the
+multiplier); "quick" has its own bound there.
 
-Two habits of the library are kept away from. Its `RdpAccountant(REPLACE_ONE)` takes std/C for std/sensitivity and
-reports too little, so replace_one is never handed to it: releases without sampling go in with half the multiplier
-under add_remove, those with sampling are refused. Its PLD grid defaults to 1e-4, far too coarse for a step with a
-loss of q/z below that and far too fine for one above 10: the grid here follows the step.
-
-Symbols: z -> noise_multiplier (std over the sensitivity to one record added or removed), q -> sampling_rate,
-eps -> epsilon.
-Source: Koskela et al. 2020, Doroshenko et al. 2022 (PLD); Mironov 2017 (RDP); Balle et al. 2018 (sampling).
+Symbols: z -> noise_multiplier.
+Source: Koskela et al. 2020, Doroshenko et al. 2022 (PLD); Mironov 2017, Canonne, Kamath and Steinke 2020 (RDP).
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Literal
 
 from common.errors import UnsupportedEvent
-from common.events import Adjacency, Event, Mechanism
-from common.privacy.renyi import ORDERS, curve, epsilon_of
+from common.events import Adjacency, Event
+from common.privacy.composition import joint_epsilon
+from common.privacy.divergences import quick_epsilon, rdp_epsilon
+from common.privacy.steps import Step, step_of
+from common.privacy.theorems import advanced, basic, pure_epsilon
+
+__all__ = ["SMALLEST_DELTA", "Compositions", "Method", "Total", "compositions", "pure_epsilon", "total"]
 
 Method = Literal["pld", "rdp", "quick"]
 Counts = Mapping[Event, int]
 
 SMALLEST_DELTA = 1e-10
-"""Below it the PLD's own truncation of tails shows in the result."""
+"""Below it rounding errors show in a composed privacy loss distribution."""
 
-_CELLS_PER_STEP = 20  # grid cells in one step's usual loss q/z: the result is then at most 3e-4 of itself too high
-_MOST_CELLS = 100_000  # in one step's largest loss: memory and seconds; only rates below 1e-4 feel it (0.5 % too high)
+_HARDLY_PRIVATE = 100.0  # epsilon from which the grid may be too coarse for its steps, and Renyi's bound below it
+
+_UNITS: Mapping[Adjacency, str] = {"add_remove": "one record added or removed", "replace_one": "one record replaced"}
+_METHODS: Mapping[Method, tuple[str, Callable[[Mapping[Step, int], float], float]]] = {
+    "pld": ("PLD", joint_epsilon),
+    "rdp": ("RDP", rdp_epsilon),
+    "quick": ("RDP at integer orders", quick_epsilon),
+}
 
 
 @dataclass(frozen=True)
@@ -57,53 +63,87 @@ class Total:
 
 
 @dataclass(frozen=True)
-class _Sampled:
-    """Poisson-sampled Gaussian releases of one kind."""
+class Compositions:
+    """The same releases by four ways of adding up, all at one dp_delta; None where a way does not apply."""
 
-    noise_multiplier: float
-    rate: float
-    count: int
-
-    def finest(self) -> float:
-        """A grid well below the usual loss of one step, q/z."""
-        return self.rate / self.noise_multiplier / _CELLS_PER_STEP
-
-    def coarsest(self) -> float:
-        """A grid that cuts the largest loss of one step into _MOST_CELLS."""
-        loss = _largest_loss(1 / self.noise_multiplier)
-        amplified = math.log1p(self.rate * math.expm1(loss)) if loss < 500 else loss + math.log(self.rate)
-        return amplified / _MOST_CELLS
+    epsilon_pld: float | None
+    epsilon_rdp: float | None
+    epsilon_basic: float | None
+    epsilon_advanced: float | None
 
 
 def total(events: Counts, dp_delta: float, method: Method = "pld") -> Total:
-    """The cost of all `events` together, to one record.
+    """The cost of all `events` together, to one record: the least that the method proves.
 
     Args:
         events: how often each event happened.
         dp_delta: the delta at which epsilon is stated, in [0, 1).
-        method: how Gaussian releases compose; "rdp" is a looser cross-check, "quick" a still looser
-            bound that takes microseconds and loads no library.
+        method: how releases compose.
 
     Raises:
-        UnsupportedEvent: events of different adjacency, or one that the table above refuses; a dp_delta at which
-            Gaussian noise promises nothing (0) or the accountant cannot tell (below 1e-10).
+        UnsupportedEvent: events of different adjacency, or one that no accountant takes; "rdp" for sampled batches
+            under replace_one; a dp_delta at which Gaussian noise promises nothing (0) or the accountant cannot tell
+            (below 1e-10).
     """
+    return _total(frozenset(events.items()), dp_delta, method)
+
+
+@lru_cache(maxsize=1024)  # edges with as many releases of the same kinds ask the same
+def _total(events: frozenset[tuple[Event, int]], dp_delta: float, method: Method) -> Total:
+    happened, doubt = _checked(dict(events), dp_delta)
+    if doubt:
+        return Total(None, dp_delta, doubt)
+    if not happened:
+        return Total(0.0, dp_delta, "nothing released")
+    found = {name: value for name, value in _claims(happened, dp_delta, method).items() if math.isfinite(value)}
+    if not found:
+        return Total(None, dp_delta, "dp: not established: epsilon is beyond what can be computed")
+    way = min(found, key=lambda name: found[name])
+    is_bounded = way in {name for name, _ in _METHODS.values()} and any(map(_counts_as_fixed, happened))
+    note = f"{_UNITS[next(iter(happened)).adjacency]}; {way}"
+    return Total(found[way], dp_delta, f"{note}, Poisson batches counted as of fixed size" if is_bounded else note)
+
+
+def compositions(events: Counts, dp_delta: float) -> Compositions:
+    """The cost of all `events` together, in four ways.
+
+    The first two are those of `total`. Basic and advanced composition are stated at the same dp_delta as a whole, of
+    which each Gaussian release gets an even share (`theorems`); there is no advanced one at dp_delta 0.
+
+    Raises:
+        UnsupportedEvent: as `total`, but for "rdp", which then is None.
+    """
+    happened, doubt = _checked(events, dp_delta)
+    if doubt:
+        return Compositions(None, None, None, None)
+    if not happened:
+        return Compositions(0.0, 0.0, 0.0, 0.0)
+    is_refused = dp_delta == 0 or any(map(_is_swapped, happened))
+    found = (
+        total(happened, dp_delta).epsilon,
+        None if is_refused else total(happened, dp_delta, "rdp").epsilon,
+        basic(happened, dp_delta),
+        advanced(happened, dp_delta) if dp_delta > 0 else None,
+    )
+    return Compositions(*(value if value is not None and math.isfinite(value) else None for value in found))
+
+
+def _checked(events: Counts, dp_delta: float) -> tuple[dict[Event, int], str]:
+    """The events that happened, and why no epsilon can be given for them (empty if one can)."""
     if not 0 <= dp_delta < 1:
         raise UnsupportedEvent(f"dp_delta: {dp_delta!r}: expected in [0, 1)")
     happened = {event: count for event, count in events.items() if count > 0}
-    if not happened:
-        return Total(0.0, dp_delta, "nothing released")
     doubts = sorted({doubt for doubt in map(_doubt, happened) if doubt})
     if doubts:
-        return Total(None, dp_delta, "no privacy" if "no privacy" in doubts else "; ".join(doubts))
-    adjacency = _one_adjacency(happened)
-    epsilon = 0.0
-    for mechanism, account in _ACCOUNTS.items():
-        chosen = {event: count for event, count in happened.items() if event.mechanism == mechanism}
-        epsilon += account(chosen, dp_delta, method) if chosen else 0.0
-    if not math.isfinite(epsilon):
-        return Total(None, dp_delta, "dp: not established: epsilon is beyond what can be computed")
-    return Total(epsilon, dp_delta, _note(happened, adjacency, method))
+        return happened, "no privacy" if "no privacy" in doubts else "; ".join(doubts)
+    adjacencies = sorted({event.adjacency for event in happened})
+    if len(adjacencies) > 1:
+        raise UnsupportedEvent(f"adjacency: {' and '.join(adjacencies)} in one ledger: expected one of them only")
+    if dp_delta < SMALLEST_DELTA and any(event.mechanism == "gaussian" for event in happened):
+        raise UnsupportedEvent(f"dp_delta: {dp_delta!r} with Gaussian noise: expected at least {SMALLEST_DELTA}")
+    for event in happened:
+        step_of(event)
+    return happened, ""
 
 
 def _doubt(event: Event) -> str:
@@ -118,112 +158,39 @@ def _doubt(event: Event) -> str:
     return ""
 
 
-def _one_adjacency(events: Counts) -> Adjacency:
-    adjacencies = sorted({event.adjacency for event in events})
-    if len(adjacencies) > 1:
-        raise UnsupportedEvent(f"adjacency: {' and '.join(adjacencies)} in one ledger: expected one of them only")
-    for event in events:
-        if event.sampling == "fixed" and event.adjacency == "add_remove":
-            raise UnsupportedEvent("fixed-size batches under add_remove: expected replace_one")
-    return adjacencies[0]
+def _claims(events: Counts, dp_delta: float, method: Method) -> dict[str, float]:
+    """Every epsilon that holds, by what it is called."""
+    if method == "rdp" and any(map(_is_swapped, events)):
+        raise UnsupportedEvent("sampled batches under replace_one by RDP: expected method pld")
+    pure = {event: count for event, count in events.items() if event.mechanism != "gaussian"}
+    gaussian = {event: count for event, count in events.items() if event.mechanism == "gaussian"}
+    name, together = _METHODS[method]
+    pure_sum = math.fsum(count * pure_epsilon(event) for event, count in pure.items())
+    claims = {name: together(_steps(events), dp_delta)} if dp_delta >= SMALLEST_DELTA else {}
+    if not gaussian:
+        claims["pure sum"] = pure_sum
+    elif pure and claims[name] > pure_sum:  # else it is below that sum whatever the Gaussian releases cost
+        claims[f"pure sum + Gaussian by {name}"] = pure_sum + together(_steps(gaussian), dp_delta)
+    if gaussian and method == "pld":
+        claims["basic composition"] = basic(events, dp_delta)
+    if method == "pld" and claims.get(name, 0.0) > _HARDLY_PRIVATE:
+        quick, together = _METHODS["quick"]
+        claims[quick] = together(_steps(events), dp_delta)
+    return claims
 
 
-def _note(events: Counts, adjacency: Adjacency, method: Method) -> str:
-    unit = {"add_remove": "one record added or removed", "replace_one": "one record replaced"}[adjacency]
-    gaussian = {"pld": "PLD", "rdp": "RDP", "quick": "RDP at integer orders"}[method]
-    ways = {"gaussian": f"Gaussian by {gaussian}", "spherical-laplace": "pure sum"}
-    used = sorted({ways[event.mechanism] for event in events})
-    return f"{unit}; {' + '.join(used)}"
-
-
-def _pure(events: Counts, _dp_delta: float, _method: Method) -> float:
-    return math.fsum(count * pure_epsilon(event) for event, count in events.items())
-
-
-def pure_epsilon(event: Event) -> float:
-    """Pure epsilon of one spherical-Laplace release under the event's adjacency and sampling."""
-    if event.epsilon is None:
-        raise UnsupportedEvent(f"epsilon of {event!r}: expected a value")
-    base = event.epsilon if event.adjacency == "replace_one" else event.epsilon / 2
-    rate = 1.0 if event.sampling == "all" else event.sampling_rate
-    if base > 500:  # exp would overflow; the same expression with e^base taken out
-        return base + math.log(rate + (1 - rate) * math.exp(-base))
-    return math.log1p(rate * math.expm1(base))
-
-
-def _gaussian(events: Counts, dp_delta: float, method: Method) -> float:
-    if dp_delta < SMALLEST_DELTA:
-        raise UnsupportedEvent(f"dp_delta: {dp_delta!r} with Gaussian noise: expected at least {SMALLEST_DELTA}")
-    precision = 0.0  # sum of 1/multiplier^2: releases without sampling are together one Gaussian release
-    sampled: list[_Sampled] = []
-    replace = False
+def _steps(events: Counts) -> Mapping[Step, int]:
+    steps: Counter[Step] = Counter()
     for event, count in events.items():
-        if event.noise_multiplier is None:
-            raise UnsupportedEvent(f"noise_multiplier of {event!r}: expected a value")
-        replace = event.adjacency == "replace_one"
-        if event.sampling == "poisson" and event.sampling_rate < 1:
-            sampled.append(_Sampled(event.noise_multiplier, event.sampling_rate, count))
-        else:
-            precision += count * ((2 if replace else 1) / event.noise_multiplier) ** 2
-    if method == "rdp":
-        return _rdp(precision, sampled, replace, dp_delta)
-    if method == "quick":
-        return _quick(precision, sampled, replace, dp_delta)
-    return _pld(precision, sampled, replace, dp_delta)
+        steps[step_of(event)] += count
+    return steps
 
 
-def _largest_loss(shift: float) -> float:
-    """The loss of a normal shifted by `shift` of its deviations, ten deviations out (probability 1e-23)."""
-    return 10 * shift + shift**2 / 2
+def _counts_as_fixed(event: Event) -> bool:
+    """Whether `steps` has the bound for batches of fixed size only, and not the pair itself."""
+    return event.mechanism != "gaussian" and event.sampling == "poisson" and _is_swapped(event)
 
 
-def _pld(precision: float, sampled: list[_Sampled], replace: bool, dp_delta: float) -> float:
-    import dp_accounting  # noqa: PLC0415  # seconds and 100 MB that a run without a question does not pay
-    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
-
-    if not sampled:
-        return float(dp_accounting.get_epsilon_gaussian(1 / math.sqrt(precision), dp_delta))
-    relation = dp_accounting.NeighboringRelation
-    coarsest = max(_largest_loss(math.sqrt(precision)) / _MOST_CELLS, *(line.coarsest() for line in sampled))
-    interval = max(coarsest, min(line.finest() for line in sampled))
-    loss: Any = pld.identity(interval)
-    for line in sampled:
-        one = pld.from_gaussian_mechanism(
-            line.noise_multiplier,
-            value_discretization_interval=interval,
-            sampling_prob=line.rate,
-            neighboring_relation=relation.REPLACE_ONE if replace else relation.ADD_OR_REMOVE_ONE,
-        )
-        loss = loss.compose(one.self_compose(line.count))
-    if precision > 0:
-        loss = loss.compose(
-            pld.from_gaussian_mechanism(1 / math.sqrt(precision), value_discretization_interval=interval)
-        )
-    return float(loss.get_epsilon_for_delta(dp_delta))
-
-
-def _quick(precision: float, sampled: list[_Sampled], replace: bool, dp_delta: float) -> float:
-    if sampled and replace:
-        raise UnsupportedEvent("Poisson-sampled Gaussian releases under replace_one in a hurry: expected method pld")
-    curves = [line.count * curve(line.rate, line.noise_multiplier) for line in sampled]
-    return epsilon_of(sum(curves, start=ORDERS * precision / 2), dp_delta)
-
-
-def _rdp(precision: float, sampled: list[_Sampled], replace: bool, dp_delta: float) -> float:
-    import dp_accounting  # noqa: PLC0415
-    from dp_accounting import rdp  # noqa: PLC0415
-
-    if sampled and replace:
-        raise UnsupportedEvent("Poisson-sampled Gaussian releases under replace_one by RDP: expected method pld")
-    accountant = rdp.RdpAccountant()
-    for line in sampled:
-        gaussian = dp_accounting.GaussianDpEvent(line.noise_multiplier)
-        accountant.compose(dp_accounting.PoissonSampledDpEvent(line.rate, gaussian), line.count)
-    if precision > 0:
-        accountant.compose(dp_accounting.GaussianDpEvent(1 / math.sqrt(precision)))
-    return float(accountant.get_epsilon(dp_delta))
-
-
-_ACCOUNTS: Mapping[Mechanism, Callable[[Counts, float, Method], float]] = MappingProxyType(
-    {"gaussian": _gaussian, "spherical-laplace": _pure}
-)
+def _is_swapped(event: Event) -> bool:
+    """Whether a record is replaced that sampling may leave out of the batch."""
+    return event.adjacency == "replace_one" and event.sampling != "all" and event.sampling_rate < 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from common.errors import ConfigError, UnsupportedEvent
+from common.errors import ConfigError
 from common.events import Event
 from common.privacy.accountant import total
 from common.privacy.probes import plan_probes
@@ -45,10 +45,20 @@ def test_it_is_above_the_accountant_but_not_far(noise_multiplier: float, rate: f
         assert total(events, 1e-5, "rdp").epsilon == pytest.approx(quick, rel=0.05)
 
 
-def test_it_has_no_answer_for_sampled_batches_under_replace_one() -> None:
-    with pytest.raises(UnsupportedEvent):
-        total({event(2.0, 0.1, "replace_one"): 3}, 1e-5, "quick")
-    assert total({event(2.0, 1.0, "replace_one"): 3}, 1e-5, "quick").note.endswith("RDP at integer orders")
+@pytest.mark.parametrize(("noise_multiplier", "rate"), [(2.0, 0.1), (0.2, 0.1), (0.05, 0.5), (20.0, 0.01)])
+@pytest.mark.parametrize("mechanism", ["gaussian", "spherical-laplace"])
+@pytest.mark.parametrize("sampling", ["poisson", "fixed"])
+def test_it_is_above_the_accountant_for_replaced_records(
+    noise_multiplier: float, rate: float, mechanism: str, sampling: str
+) -> None:
+    size = {"noise_multiplier": noise_multiplier} if mechanism == "gaussian" else {"epsilon": 5 / noise_multiplier}
+    fields = {"mechanism": mechanism, "sampling": sampling, "sampling_rate": rate, "dimension": 25}
+    replaced = Event.model_validate(fields | size | {"adjacency": "replace_one"})
+    for count in (1, 50, 5000):
+        quick, exact = (total({replaced: count}, 1e-5, method).epsilon for method in ("quick", "pld"))
+        assert quick is not None
+        assert exact is not None
+        assert exact <= quick * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("noise_multiplier", [1e-6, 1.0, 1e6])
