@@ -6,6 +6,7 @@ Columns, each a median over rounds in which all methods run in turn:
     plain     CPU ms of forward, mean loss and backward in torch: what a step without privacy costs with autograd
     clipped   `clipped_sum` over plain: the product's sum of clipped gradients
     step      the product's whole private step over plain: clipped sum, average, noise and lattice (`PrivacyPlan`)
+    secure    the same with noise from a secret stream (`privacy.randomness: secure`) instead of a seeded one
     loop      one backward a record, clipped and added, with noise, over `step`
     opacus    Opacus with hooks, clipped and noised, over `step`; `pip install opacus` for this column
 
@@ -32,6 +33,7 @@ from torch.nn import functional
 from common.experiment import ModelChoice, parse
 from common.models import MODELS, build_model
 from common.privacy.plan import plan_for
+from common.secrecy import secret_stream
 from common.seeds import stream
 
 Step = Callable[[], object]
@@ -148,13 +150,14 @@ def steps_for(name: str, batch: int, classes: int) -> Mapping[str, Step | None]:
     def clipped() -> np.ndarray:
         return model.clipped_sum(flat, inputs, labels, CLIP_NORM)
 
-    def private() -> object:
-        return plan.perturb(plan.bound(clipped(), CLIP_NORM), rng)
+    def private(source: np.random.Generator) -> Step:
+        return lambda: plan.perturb(plan.bound(clipped(), CLIP_NORM), source)
 
     return {
         "plain": plain_step(task()),
         "clipped": clipped,
-        "step": private,
+        "step": private(rng),
+        "secure": private(secret_stream()),
         "loop": loop_step(task(), batch),
         "opacus": opacus_step(task(), batch),
     }
@@ -200,8 +203,8 @@ def main() -> None:
     warnings.filterwarnings("ignore", module="opacus")
     warnings.filterwarnings("ignore", message="Full backward hook")
 
-    print("| model | b | plain ms | clipped / plain | step / plain | loop / step | opacus / step |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print("| model | b | plain ms | clipped / plain | step / plain | secure / plain | loop / step | opacus / step |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name in arguments.models:
         for batch in arguments.batches:
             steps = steps_for(name, batch, arguments.classes)
@@ -214,7 +217,8 @@ def main() -> None:
                 return f"{statistics.median(first / second for first, second in pairs):.2f}"
 
             plain = f"{1e3 * statistics.median(spent['plain']):.3f}"
-            ratios = [ratio("clipped", "plain"), ratio("step", "plain"), ratio("loop", "step"), ratio("opacus", "step")]
+            pairs = ("clipped", "plain"), ("step", "plain"), ("secure", "plain"), ("loop", "step"), ("opacus", "step")
+            ratios = [ratio(above, below) for above, below in pairs]
             print("|", " | ".join([name, str(batch), plain, *ratios]), "|", flush=True)
 
 

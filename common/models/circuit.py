@@ -16,7 +16,9 @@ Slopes = Callable[[Tensor], Tensor]
 class Circuit(Protocol):
     """Maps float32 [batch, *shape] to scores [batch, classes], each record by itself.
 
-    `bind` comes first; what is in the bound tensors at the time of a call are the parameters.
+    `bind` comes first; what is in the bound tensors at the time of a call are the parameters. Gradients come by the
+    name of a parameter; one entry may hold those of several parameters that follow each other in the layout, as one
+    row for each record, under the name of the first.
     """
 
     @property
@@ -38,7 +40,7 @@ class Circuit(Protocol):
         """[batch, classes], without a trace for gradients."""
 
     def gradients(self, inputs: Tensor, slopes: Slopes) -> Mapping[str, Gradients]:
-        """Each parameter's per-record gradients."""
+        """The per-record gradients of all parameters."""
 
     def totals(self, inputs: Tensor, slopes: Slopes) -> Mapping[str, Tensor]:
-        """Each parameter's gradient, summed over the batch."""
+        """The gradients of all parameters, summed over the batch."""

@@ -34,7 +34,7 @@ class Gradients(Protocol):
         """[batch] the squared norm of each; too small by rounding at most, and by `UNDERFLOW` for each value."""
 
     def total(self, factors: Tensor) -> Tensor:
-        """[size of the parameter] the sum of the gradients, each times its factor [batch]."""
+        """[size of the parameter] the sum of the gradients, each times its factor [batch]; as precise as these."""
 
 
 Rule = Callable[[nn.Module, Tensor, Tensor], dict[str, Gradients]]
@@ -53,7 +53,7 @@ class Formed:
 
     def total(self, factors: Tensor) -> Tensor:
         """One matrix-vector product."""
-        return self.arrange(factors @ self.rows)
+        return self.arrange(factors @ self.rows.to(factors.dtype))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Products:
 
     def total(self, factors: Tensor) -> Tensor:
         """One matrix product."""
-        return ((self.left * factors[:, None]).t() @ self.entered).flatten()
+        return ((self.left * factors[:, None]).t() @ self.entered.to(factors.dtype)).flatten()
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Gram:
     def total(self, factors: Tensor) -> Tensor:
         """One matrix product over records and positions."""
         scaled = (self.left * factors[:, None, None]).flatten(0, 1)
-        return self.arrange(scaled.t() @ self.entered.flatten(0, 1))
+        return self.arrange(scaled.t() @ self.entered.flatten(0, 1).to(factors.dtype))
 
 
 def linear(layer: nn.Module, entered: Tensor, gradient: Tensor) -> dict[str, Gradients]:

@@ -3,6 +3,10 @@
 Symbols: x_i -> row of inputs, r_i -> residual (derivative of the loss by the scores). The gradient of one record
 is the outer product r_i x_i^T, so its norm is |r_i| |x_i| and no per-record gradient is ever formed: the residual
 rows are scaled and one matrix product gives the clipped sum.
+
+A matrix library may round the same row differently in batches of different sizes, and then taking one record out
+changes the gradients of the others. So scores come from products of one shape: blocks of 16 records, the last one
+filled up with zeros. `tests/unit/models/test_alone.py` compares bit by bit.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ from numpy.typing import NDArray
 from common.models.clipping import clip_factors, row_squares
 from common.models.features import unit_features
 from common.models.loss import Loss, Scores
-from common.models.spec import Inputs, Labels
+from common.models.spec import Inputs, Labels, Sum
 from common.tensors import Flat, Layout, Tensors
+
+_BLOCK = 16  # records of one matrix product
 
 
 class LinearModel:
@@ -45,23 +51,26 @@ class LinearModel:
         """[n, features + 1] unit features, see `features`."""
         return unit_features(inputs, scale, self.shape)
 
-    def clipped_sum(self, flat: Flat, inputs: Inputs, labels: Labels, clip_norm: float) -> Flat:
+    def clipped_sum(self, flat: Flat, inputs: Inputs, labels: Labels, clip_norm: float) -> Sum:
         """[d] the sum of the clipped gradients; see `ModelSpec`."""
         rows = inputs.astype(np.float32, copy=False)
         with np.errstate(all="ignore"):
             residuals = self._loss.residuals(self._scores(flat, rows), labels)
-            squares = np.square(residuals).sum(axis=1) * row_squares(rows)
+            wide = rows.astype(np.float64)
+            squares = np.square(residuals).sum(axis=1) * row_squares(wide)
             residuals *= clip_factors(squares, clip_norm)[:, None]
             finite = np.isfinite(squares)
             if not finite.all():
-                residuals, rows = residuals[finite], rows[finite]
-            return self._total(residuals, rows)
+                residuals, wide = residuals[finite], wide[finite]
+            total: Sum = (residuals.T @ wide).ravel()
+            return total
 
     def gradient_sum(self, flat: Flat, inputs: Inputs, labels: Labels) -> Flat:
         """[d] the sum of the gradients."""
         rows = inputs.astype(np.float32, copy=False)
         with np.errstate(all="ignore"):
-            return self._total(self._loss.residuals(self._scores(flat, rows), labels), rows)
+            residuals = self._loss.residuals(self._scores(flat, rows), labels).astype(np.float32)
+            return np.asarray(residuals.T @ rows, dtype=np.float32).ravel()
 
     def losses(self, flat: Flat, inputs: Inputs, labels: Labels) -> NDArray[np.float64]:
         """[batch] the loss of each record."""
@@ -73,7 +82,9 @@ class LinearModel:
         rows = inputs.astype(np.float32, copy=False)
         with np.errstate(all="ignore"):
             residuals = self._loss.residuals(self._scores(flat, rows), labels)
-            result: NDArray[np.float64] = np.sqrt(np.square(residuals).sum(axis=1) * row_squares(rows))
+            result: NDArray[np.float64] = np.sqrt(
+                np.square(residuals).sum(axis=1) * row_squares(rows.astype(np.float64))
+            )
         return result
 
     def predict(self, flat: Flat, inputs: Inputs) -> NDArray[np.int64]:
@@ -88,8 +99,14 @@ class LinearModel:
             return self._loss.losses(scores, labels), self._loss.predictions(scores)
 
     def _scores(self, flat: Flat, inputs: Inputs) -> Scores:
-        return np.asarray(inputs @ flat.reshape(self._matrix).T, dtype=np.float64)
-
-    @staticmethod
-    def _total(residuals: NDArray[np.float64], rows: NDArray[np.float32]) -> Flat:
-        return np.asarray(residuals.astype(np.float32).T @ rows, dtype=np.float32).ravel()
+        outputs, width = self._matrix
+        weights = flat.reshape(self._matrix).T
+        whole = len(inputs) - len(inputs) % _BLOCK
+        scores = np.empty((len(inputs), outputs))
+        if whole > 0:
+            scores[:whole] = (inputs[:whole].reshape(-1, _BLOCK, width) @ weights).reshape(whole, outputs)
+        if whole < len(inputs):
+            block = np.zeros((1, _BLOCK, width), dtype=np.float32)
+            block[0, : len(inputs) - whole] = inputs[whole:]
+            scores[whole:] = (block @ weights)[0, : len(inputs) - whole]
+        return scores

@@ -19,10 +19,10 @@ from common.models.images import batch_values, framed
 from common.models.layers import Gradients
 from common.models.loss import Scores
 from common.models.softmax import CrossEntropy
-from common.models.spec import Inputs, Labels
+from common.models.spec import Inputs, Labels, Sum
 from common.tensors import Flat, Layout, Tensors
 
-_ROWS = 128  # records of one pass: with more, the temporary arrays outgrow the caches and the step gets slower
+_ROWS = 64  # records of one pass: with more, the temporary arrays outgrow the caches and the step gets slower
 
 
 class Network:
@@ -48,11 +48,10 @@ class Network:
         self._circuit = circuit
         self._buffer = self.layout.zeros()
         memory = torch.from_numpy(self._buffer)
-        self._places = {
-            name: slice(start, start + math.prod(shape))
-            for (name, shape), start in zip(self.layout.shapes, self.layout.offsets, strict=True)
-        }
-        circuit.bind({name: memory[self._places[name]].view(shape) for name, shape in self.layout.shapes})
+        self._starts = dict(zip(dict(self.layout.shapes), self.layout.offsets, strict=True))
+        circuit.bind(
+            {name: memory[self._starts[name] :][: math.prod(shape)].view(shape) for name, shape in self.layout.shapes}
+        )
 
     def init(self, rng: np.random.Generator) -> Tensors:
         """He's normal values for matrices and kernels, ones for scales, zeros for biases."""
@@ -69,10 +68,10 @@ class Network:
         """[n, *circuit.shape] uint8 (when bytes of scale 255) or float32, see `images`."""
         return framed(inputs, scale, self.shape, self._circuit.shape)
 
-    def clipped_sum(self, flat: Flat, inputs: Inputs, labels: Labels, clip_norm: float) -> Flat:
+    def clipped_sum(self, flat: Flat, inputs: Inputs, labels: Labels, clip_norm: float) -> Sum:
         """[d] the sum of the clipped gradients; see `ModelSpec`."""
         clip_factors(np.zeros(0), clip_norm)  # a bad bound is refused even if the batch is empty
-        total = self.layout.zeros()
+        total = np.zeros(self.layout.size)
         np.copyto(self._buffer, flat)
         for rows in _parts(labels):
             self._add_clipped(total, batch_values(inputs[rows]), labels[rows], clip_norm)
@@ -84,8 +83,7 @@ class Network:
         np.copyto(self._buffer, flat)
         for rows in _parts(labels):
             sums = self._circuit.totals(torch.from_numpy(batch_values(inputs[rows])), self._slopes(labels[rows]))
-            for name, place in self._places.items():
-                total[place] += sums[name].numpy().ravel()
+            self._add(total, sums)
         return total
 
     def losses(self, flat: Flat, inputs: Inputs, labels: Labels) -> NDArray[np.float64]:
@@ -111,24 +109,35 @@ class Network:
         with np.errstate(all="ignore"):
             return self._loss.losses(scores, labels), self._loss.predictions(scores)
 
-    def _add_clipped(self, total: Flat, values: NDArray[np.float32], labels: Labels, clip_norm: float) -> None:
+    def _add_clipped(self, total: Sum, values: NDArray[np.float32], labels: Labels, clip_norm: float) -> None:
         found = self._gradients(values, labels)
         squares = self._squares(found)
         finite = np.isfinite(squares)
         if finite.all():
-            factors = torch.from_numpy(clip_factors(squares, clip_norm).astype(np.float32))
-            for name, place in self._places.items():
-                total[place] += found[name].total(factors).numpy()
+            factors = torch.from_numpy(clip_factors(squares, clip_norm))
+            self._add(total, {name: gradients.total(factors) for name, gradients in found.items()})
         elif finite.any():
             # once more without them: a factor of 0 would not do, since 0 * NaN is not 0
             self._add_clipped(total, values[finite], labels[finite], clip_norm)
+
+    def _add(self, total: Flat | Sum, sums: Mapping[str, Tensor]) -> None:
+        """Adds what a circuit found, each from the place of its parameter on."""
+        added = 0
+        for name, values in sums.items():
+            place = slice(self._starts[name], self._starts[name] + values.numel())
+            total[place] += values.numpy().ravel()
+            added += values.numel()
+        assert added == total.size, f"gradients of {added} parameters: expected {total.size}"
 
     def _gradients(self, values: NDArray[np.float32], labels: Labels) -> Mapping[str, Gradients]:
         return self._circuit.gradients(torch.from_numpy(values), self._slopes(labels))
 
     def _squares(self, found: Mapping[str, Gradients]) -> NDArray[np.float64]:
-        parts = torch.stack([gradients.squares() for gradients in found.values()])
-        squares: NDArray[np.float64] = parts.sum(0, dtype=torch.float64).numpy() + self.layout.size * UNDERFLOW
+        """[batch] the squared norm of each record's whole gradient."""
+        first, *others = (gradients.squares().numpy() for gradients in found.values())
+        squares = first.astype(np.float64) + self.layout.size * UNDERFLOW
+        for part in others:
+            squares += part
         return squares
 
     def _slopes(self, labels: Labels) -> Slopes:

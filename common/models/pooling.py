@@ -1,7 +1,8 @@
 """Maximum over squares of 2 x 2 pixels, and the way back, by comparing rows and then columns.
 
-Several times faster on a CPU than the general pooling in the default layout. An odd last row or column is left out.
-Of equal pixels the upper wins, then the left one.
+The four pixels of a square lie in four planes, not side by side: every step then runs along whole planes, several
+times faster on a CPU than the general pooling. Of equal pixels one wins: in a column the upper, and of
+equal columns the left.
 """
 
 from __future__ import annotations
@@ -11,32 +12,26 @@ from torch import Tensor
 
 
 class Pool:
-    """The largest of each square of `pictures` [batch, channels, height, width], and where it was.
+    """The largest of each square of `planes` [batch, channels, 2 (row), 2 (column), ...], and where it was.
 
-    The pictures' memory is given up to the pool: `spread` writes its result there.
+    The planes' memory is given up to the pool, which keeps its marks there and lets `spread` write its result there.
     """
 
-    def __init__(self, pictures: Tensor) -> None:
-        """`top` is [batch, channels, height // 2, width // 2]."""
-        self._pictures = pictures
-        height, width = (side // 2 * 2 for side in pictures.shape[2:])
-        upper, lower = pictures[:, :, 0:height:2, :width], pictures[:, :, 1:height:2, :width]
-        rows = torch.maximum(upper, lower)
-        left, right = rows[..., 0::2], rows[..., 1::2]
-        self.top = torch.maximum(left, right)
-        self._lower = lower > upper
-        self._right = right > left
+    def __init__(self, planes: Tensor) -> None:
+        """`top` is [batch, channels, ...]."""
+        self._planes = planes
+        self._upper, self._lower = planes.unbind(2)
+        self._rows = torch.maximum(self._upper, self._lower)
+        self._left, self._right = self._rows.unbind(2)
+        self.top = torch.maximum(self._left, self._right)
+        # marks of 0 and 1 in the type of the planes, as truth values would cost several times as much
+        self._is_lower = self._upper.lt_(self._lower)
+        self._is_right = self._left.lt_(self._right)
 
     def spread(self, gradient: Tensor) -> Tensor:
-        """The gradient [as pictures] of what went in, from that of `top`: zero but where the largest was."""
-        rows = gradient.new_empty(self._lower.shape)
-        torch.mul(gradient, self._right, out=rows[..., 1::2])
-        torch.sub(gradient, rows[..., 1::2], out=rows[..., 0::2])
-        height, width = (2 * side for side in gradient.shape[2:])
-        result = self._pictures
-        result[:, :, height:].zero_()
-        result[:, :, :, width:].zero_()
-        upper, lower = result[:, :, 0:height:2, :width], result[:, :, 1:height:2, :width]
-        torch.mul(rows, self._lower, out=lower)
-        torch.sub(rows, lower, out=upper)
-        return result
+        """The gradient [as planes] of what went in, from that of `top`: zero but where the largest was. Only once."""
+        torch.mul(gradient, self._is_right, out=self._right)
+        torch.sub(gradient, self._right, out=self._left)
+        torch.mul(self._rows, self._is_lower, out=self._lower)
+        torch.sub(self._rows, self._lower, out=self._upper)
+        return self._planes

@@ -15,6 +15,7 @@ from common.tensors import Flat, Layout, Tensors
 
 Inputs = NDArray[np.float32 | np.uint8]
 Labels = NDArray[np.int64]
+Sum = NDArray[np.float64]
 
 
 class ModelSpec(Protocol):
@@ -57,11 +58,12 @@ class ModelSpec(Protocol):
             DataError: records of another shape, or a scale that is not positive.
         """
 
-    def clipped_sum(self, flat: Flat, inputs: Inputs, labels: Labels, clip_norm: float) -> Flat:
+    def clipped_sum(self, flat: Flat, inputs: Inputs, labels: Labels, clip_norm: float) -> Sum:
         """[d] the sum of the records' gradients, each scaled down to an l2 norm of at most `clip_norm`.
 
         A record whose gradient, or its norm, is not finite counts as the zero vector and leaves the others as
-        they are; an empty batch gives zeros.
+        they are; an empty batch gives zeros. The gradients are added in float64, each through at most as many
+        roundings as there are records (`lattice.rounding_apart` counts on that).
 
         Raises:
             SensitivityError: `clip_norm` is not finite and positive.

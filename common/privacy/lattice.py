@@ -6,7 +6,8 @@ them apart (Mironov 2012). Here the vector and the noise are both rounded to mul
     y = grid * (rint(x / grid) + rint(noise / grid))
 
 which equals rounding (x on the grid + ideal noise), a post-processing of the mechanism. Two inputs a distance s
-apart are at most s + grid * sqrt(d) apart on the grid, so the noise is calibrated to that. All in float64.
+apart are at most s + grid * sqrt(d) apart on the grid, so the noise is calibrated to that. All in float64, whose own
+rounding before the grid the noise pays for as well (`rounding_apart`).
 """
 
 from __future__ import annotations
@@ -22,12 +23,19 @@ FINENESS = 30
 """The grid is 2^-30 of the noise scale (or less, down to half of it)."""
 
 _EXACT = 2.0**52  # integers up to here are exact in float64, and so are their sums
+_ROOM = 51  # binary digits for the vector: as much again is left for the noise
+_ROUNDOFF = 2.0**-53  # of float64
 
 
-def grid_below(scale: float) -> float:
-    """The largest power of two that is at most scale * 2^-30."""
+def grid_below(scale: float, longest: float = 0.0) -> float:
+    """The largest power of two that is at most scale * 2^-30, unless vectors of length `longest` call for a coarser one.
+
+    These have to fit the integers that are exact, with room for the noise; whether they do must not depend on data.
+    So `longest` is a public bound, which only matters where there is next to no noise.
+    """
     _, exponent = math.frexp(scale)
-    return math.ldexp(1.0, exponent - 1 - FINENESS)
+    _, most = math.frexp(longest)
+    return math.ldexp(1.0, exponent - 1 - FINENESS if longest <= 0 else max(exponent - 1 - FINENESS, most - _ROOM))
 
 
 def inflated(sensitivity: float, grid: float, dimension: int) -> float:
@@ -35,18 +43,32 @@ def inflated(sensitivity: float, grid: float, dimension: int) -> float:
     return sensitivity + grid * math.sqrt(dimension)
 
 
-def add(vector: NDArray[np.float64], noise: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
-    """The sum [d] of both, each rounded to the grid; `noise` is consumed (used as scratch space).
+def rounding_apart(count: int) -> float:
+    """How far apart rounding puts two averages of `count` vectors, as a share of the largest norm over the divisor.
+
+    Adding n numbers that are products, in any order, and dividing puts each through at most n + 1 roundings and the
+    result off by at most gamma times the sum of their sizes, with gamma = (n+1) u / (1 - (n+1) u) and u = 2^-53
+    (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). Over all coordinates of n vectors of
+    norm C that is gamma n C, and two averages are compared.
+    """
+    roundings = (count + 1) * _ROUNDOFF
+    return 2 * count * roundings / (1 - roundings)
+
+
+def add(vector: NDArray[np.float64], steps: NDArray[np.float64], grid: float) -> NDArray[np.float64]:
+    """The sum [d] of the vector and of noise given in `steps` of the grid, each rounded to the grid.
+
+    The grid is a power of two, so noise drawn at scale/grid is, bit for bit, noise drawn at `scale` and divided by it.
+    `steps` is consumed: it becomes the result.
 
     Raises:
-        SensitivityError: a coordinate is not finite, or too large for the grid to be exact.
+        SensitivityError: the sum is not finite, or too long for the grid to be exact.
     """
-    steps = vector / grid
     np.rint(steps, out=steps)
-    noise /= grid
-    np.rint(noise, out=noise)
-    steps += noise
-    if not (steps.max(initial=0.0) < _EXACT and steps.min(initial=0.0) > -_EXACT):
+    whole = vector * (1.0 / grid)
+    np.rint(whole, out=whole)
+    steps += whole
+    if not float(steps @ steps) < _EXACT**2:  # no coordinate is larger than the length
         raise SensitivityError(f"noisy vector: beyond {_EXACT * grid:g} or not finite: expected within the lattice")
     steps *= grid
     return steps

@@ -26,26 +26,25 @@ Symbols: C -> clip_norm, b -> batch_size, n -> records, z -> noise_multiplier, d
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from common.errors import ConfigError, Fault, RemoteProtocolError, SensitivityError
 from common.events import LARGEST, SMALLEST, Event
-from common.experiment import Experiment
+from common.experiment import EdgePrivacy, Experiment
 from common.privacy import lattice
 from common.privacy.clipping import clip
-from common.privacy.declaration import adjacency_of, cautions_of, find_faults
-from common.privacy.noise import noise_of
+from common.privacy.declaration import PARAMETERS, adjacency_of, cautions_of, find_faults
+from common.privacy.noise import Noise, noise_of
 from common.privacy.probes import PURE_NOISE_MULTIPLIER, ProbePlan, check_probes, plan_probes
 from common.privacy.sampling import SAMPLERS
 from common.tensors import Flat
 
 _SMALLEST_CLIP, _LARGEST_CLIP = 1e-20, 1e20  # beyond, float32 cannot carry the noise
-_ROUNDING = 1e-3  # of a float32 sum, generously
-_ULP = 2.0**-23  # twice the rounding error of float32: one for each of the two sums that are compared
-_FEW = 80_000  # records whose allowance stays below 1 %
+_MOST_GRAINS = 64  # clip norms remembered
+_TOLERANCE = 1e-3  # of the length of a sum, which is only looked at to find mistakes
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,15 @@ class Bounded:
     average: NDArray[np.float64]
     clip_norm: float
     sensitivity: float
+
+
+@dataclass(frozen=True)
+class Grain:
+    """A law of noise on a lattice: the grid, and the noise's scale in steps of it."""
+
+    noise: Noise
+    grid: float
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,7 @@ class PrivacyPlan:
     noise_multiplier_floor: float | None = None
     clip_norm_ceiling: float | None = None
     cautions: tuple[str, ...] = ()
+    _grains: dict[float, Grain | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def sampling_rate(self) -> float:
@@ -104,18 +113,12 @@ class PrivacyPlan:
 
     @property
     def rounding_allowance(self) -> float:
-        """How much further than C one record can move the sum because the sum is float32, as a share of C.
+        """How much further than C one record can move the average because float64 rounds it, as a share of C/b.
 
-        A sum of n gradients of norm C is at most n C long, so rounding it moves it by at most 2^-24 n C, and two such
-        sums by 2^-23 n C apart. n is the largest batch: all records, or, of very many, those that a Poisson draw
-        stays below but with probability 1e-19 (Bernstein). No part of the literal reading, which promises nothing.
+        For the largest batch, which under Poisson sampling is all records. No part of the literal reading, which
+        promises nothing.
         """
-        if not self.clip_each:
-            return 0.0
-        largest = self._largest_batch()
-        if largest > _FEW and self.event.sampling == "poisson":
-            largest = min(largest, math.ceil(self.batch_size + 10 * math.sqrt(self.batch_size) + 40))
-        return largest * _ULP
+        return lattice.rounding_apart(self._largest_batch()) if self.clip_each else 0.0
 
     def draw(self, rng: np.random.Generator) -> NDArray[np.int64]:
         """The records of one step; empty batches happen under Poisson sampling."""
@@ -135,7 +138,7 @@ class PrivacyPlan:
         if self.clip_norm_ceiling is not None and clip_norm > self.clip_norm_ceiling:
             raise RemoteProtocolError(f"clip_norm: {clip_norm!r}: expected at most {self.clip_norm_ceiling} (ceiling)")
 
-    def bound(self, total: Flat, clip_norm: float | None) -> Bounded:
+    def bound(self, total: NDArray[np.floating], clip_norm: float | None) -> Bounded:
         """The average of a batch whose gradients sum to `total`.
 
         Args:
@@ -149,8 +152,7 @@ class PrivacyPlan:
         self.accept(clip_norm)
         if total.shape != (self.event.dimension,):
             raise SensitivityError(f"sum of gradients: shape {total.shape}: expected ({self.event.dimension},)")
-        average = total.astype(np.float64)
-        average /= self.batch_size
+        average = np.divide(total, self.batch_size, dtype=np.float64)
         norm = math.sqrt(float(average @ average))
         if not math.isfinite(norm):
             raise SensitivityError("sum of gradients: not finite: expected finite numbers")
@@ -158,7 +160,7 @@ class PrivacyPlan:
             return Bounded(average, math.inf, math.inf)
         if not self.clip_each:
             return Bounded(clip(average, clip_norm), clip_norm, 2 * clip_norm / self.batch_size)
-        most = (1 + _ROUNDING) * clip_norm * self._largest_batch() / self.batch_size
+        most = self._longest(clip_norm)
         if norm > most:
             # the norm itself is private, and the text of an error may travel
             raise SensitivityError(f"average of clipped gradients: longer than possible: expected at most {most:g}")
@@ -169,15 +171,29 @@ class PrivacyPlan:
 
         The noise pays for the rounding of the average and of the sum behind it (`rounding_allowance`).
         """
+        grain = self.grain(bounded.clip_norm)
+        if grain is None:
+            return Release(bounded.average.astype(np.float32), self.event)
+        steps = grain.noise.draw(bounded.average.size, grain.scale, rng)
+        return Release(lattice.add(bounded.average, steps, grain.grid).astype(np.float32), self.event)
+
+    def grain(self, clip_norm: float) -> Grain | None:
+        """The noise of releases at this clip norm and the lattice that they lie on; None without noise."""
+        if clip_norm not in self._grains:
+            if len(self._grains) >= _MOST_GRAINS:
+                self._grains.clear()
+            self._grains[clip_norm] = self._grain(clip_norm)
+        return self._grains[clip_norm]
+
+    def _grain(self, clip_norm: float) -> Grain | None:
         noise = noise_of(self.event)
         if noise is None:
-            return Release(bounded.average.astype(np.float32), self.event)
-        unit = bounded.clip_norm / self.batch_size * (1 + self.rounding_allowance)
-        grid = lattice.grid_below(noise.scale(unit))
-        dimension = bounded.average.size
-        scale = noise.scale(lattice.inflated(unit, grid, dimension))
-        released = lattice.add(bounded.average, noise.draw(dimension, scale, rng), grid)
-        return Release(released.astype(np.float32), self.event)
+            return None
+        assert self.event.dimension is not None  # as `plan_for` makes it, and `bound` checks it
+        unit = clip_norm / self.batch_size * (1 + self.rounding_allowance)
+        grid = lattice.grid_below(noise.scale(unit), self._longest(clip_norm))
+        scale = noise.scale(lattice.inflated(unit, grid, self.event.dimension))
+        return Grain(noise, grid, scale / grid)
 
     def with_noise_multiplier(self, noise_multiplier: float) -> PrivacyPlan:
         """The same plan with another Gaussian noise.
@@ -209,12 +225,13 @@ class PrivacyPlan:
         if multiplier is None:
             if self.private:
                 check_probes(steps, probes, share, self.dp_delta)
-            return self, self._probe_plan(PURE_NOISE_MULTIPLIER if self.private else None, sample)
+            return self, self.probe_plan(PURE_NOISE_MULTIPLIER if self.private else None, sample)
         rate = self.sampling_rate if self.event.sampling == "poisson" else 1.0
         training, probe = plan_probes(multiplier, rate, steps, probes, share, dp_delta=self.dp_delta)
-        return self.with_noise_multiplier(training), self._probe_plan(probe, sample)
+        return self.with_noise_multiplier(training), self.probe_plan(probe, sample)
 
-    def _probe_plan(self, noise_multiplier: float | None, sample: int | None) -> ProbePlan:
+    def probe_plan(self, noise_multiplier: float | None, sample: int | None) -> ProbePlan:
+        """The plan of probes with this noise, over a Poisson sample of about `sample` records where there are more."""
         is_sampled = sample is not None and sample < self.records
         event = Event(
             mechanism="none" if noise_multiplier is None else "gaussian",
@@ -226,20 +243,38 @@ class PrivacyPlan:
         )
         return ProbePlan(event, self.records)
 
+    def _longest(self, clip_norm: float) -> float:
+        """How long an average of clipped gradients can be: public, and never reached but by a mistake."""
+        return (1 + _TOLERANCE) * clip_norm * self._largest_batch() / self.batch_size
+
     def _largest_batch(self) -> int:
         return self.records if self.event.sampling == "poisson" else self.batch_size
 
 
-def plan_for(experiment: Experiment, edge: str, records: int, dimension: int) -> PrivacyPlan:
+def plan_for(
+    experiment: Experiment, edge: str, records: int, dimension: int, *, strength: float | None = None
+) -> PrivacyPlan:
     """The plan of `edge`, which holds `records` records, for a model of `dimension` parameters.
+
+    Args:
+        experiment: what is declared.
+        edge: its id.
+        records: how many it holds.
+        dimension: parameters of the model.
+        strength: where a target is declared, the noise multiplier or epsilon that follows from it (`target`).
 
     Raises:
         ConfigError: one fault for each thing that is wrong with the declaration.
     """
     faults = list(find_faults(experiment, edge, records))
+    target = experiment.privacy_of(edge).target_epsilon
+    if (target is None) != (strength is None):
+        faults.append(Fault("privacy.target_epsilon", target, "together with noise that was calibrated for it"))
     if faults:
         raise ConfigError(faults)
     privacy, own = experiment.privacy, experiment.privacy_of(edge)
+    if strength is not None:
+        own = EdgePrivacy.model_validate({PARAMETERS[privacy.mechanism]: strength})
     literal = experiment.algorithm.rigour == "paper" and privacy.mechanism != "none"
     batch_size = records if privacy.sampling == "all" else experiment.algorithm.batch_size
     event = Event(

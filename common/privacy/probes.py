@@ -96,10 +96,10 @@ class ProbePlan:
         query = np.array([capped.sum(), WEIGHT * small.sum()]) / self.expected
         noise = noise_of(self.event)
         if noise is not None:
-            unit = _sensitivity(self.expected)
-            grid = lattice.grid_below(noise.scale(unit))
+            unit = _sensitivity(self.expected) * (1 + lattice.rounding_apart(self.records))
+            grid = lattice.grid_below(noise.scale(unit), self.records * _sensitivity(self.expected))
             scale = noise.scale(lattice.inflated(unit, grid, query.size))
-            query = lattice.add(query, noise.draw(query.size, scale, rng), grid)
+            query = lattice.add(query, noise.draw(query.size, scale / grid, rng), grid)
         return self.event, (float(query[0]), float(query[1]))
 
 

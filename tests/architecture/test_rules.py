@@ -12,7 +12,9 @@ from codebase import Source, everything, names, product, uses
 PICKLES = {"pickle", "cPickle", "dill", "joblib", "marshal", "shelve", "torch.load", "torch.save"}
 EVALUATIONS = {"eval", "exec", "compile", "__import__", "os.system", "yaml.load", "yaml.unsafe_load"}
 ENVIRONMENT = re.compile(r"os\.(environ|environb|getenv|putenv|unsetenv)")
-SEEDED = {"default_rng", "Generator", "SeedSequence", "PCG64", "PCG64DXSM", "BitGenerator"}
+SEEDED = {"default_rng", "Generator", "SeedSequence", "SFC64", "BitGenerator"}
+SOURCES = ("common/seeds.py", "common/secrecy.py")
+"""Where generators are made: from a seed, or from the operating system."""
 ROOT_NAMES = re.compile(r"(np|numpy|torch)\.random\.(\w+)")
 SYMBOLS = {"delta", "sigma", "eta", "tau", "rho", "theta", "lam", "lambd", "lambda_", "kap"}
 EMPTY_WORDS = ("Manager", "Helper", "Util", "Utils", "Base", "Handler", "Wrapper")
@@ -42,6 +44,14 @@ def no_global_randomness(source: Source) -> Iterator[str]:
             yield name
 
 
+def no_generator_of_its_own(source: Source) -> Iterator[str]:
+    made = SEEDED - {"Generator", "BitGenerator"}
+    for name in uses(source.tree) if source.name not in SOURCES else ():
+        found = ROOT_NAMES.match(name)
+        if name.split(".")[0] == "randomgen" or (found and found[2] in made):
+            yield name
+
+
 def no_symbols(source: Source) -> Iterator[str]:
     yield from SYMBOLS & names(source.tree)
 
@@ -60,6 +70,7 @@ RULES: dict[Rule, tuple[str, ...]] = {
     no_evaluation: ("eval(text)", "exec(text)", "yaml.load(text)"),
     no_environment: ("import os\nos.environ['HOME']", "import os\nos.getenv('HOME')"),
     no_global_randomness: ("import random", "np.random.normal()", "np.random.seed(1)", "torch.manual_seed(1)"),
+    no_generator_of_its_own: ("np.random.default_rng(1)", "np.random.SFC64(1)", "from randomgen import ChaCha"),
     no_symbols: ("delta = 1", "def f(sigma): ...", "self.tau = 2"),
     no_empty_words: ("class RunManager: ...", "class BaseNode: ..."),
     no_global_statement: ("def f():\n    global counter",),

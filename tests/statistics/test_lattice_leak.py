@@ -43,6 +43,6 @@ def test_plain_float64_noise_gives_the_input_away() -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0, 1 / 3, -1e-9])
 def test_on_the_lattice_every_input_gives_the_same_grid(value: float) -> None:
     grid = lattice.grid_below(1.0)
-    released = lattice.add(np.full(RUNS, value), noises("lattice"), grid)
+    released = lattice.add(np.full(RUNS, value), noises("lattice") / grid, grid)
     assert on_grid(released, grid) == 1.0
     assert on_grid(released, 2 * grid) < 0.6  # all of it is used, not some coarser grid

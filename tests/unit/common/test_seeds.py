@@ -13,6 +13,13 @@ def test_a_stream_is_reproducible_and_depends_on_every_name() -> None:
     assert all(draw(*key) != base for key in others)
 
 
+def test_a_stream_is_the_same_on_every_machine() -> None:
+    assert stream(7, "edge-0001", "noise").integers(0, 2**63, 2).tolist() == [
+        3553355996645027666,
+        5675043319692131015,
+    ]
+
+
 def test_names_do_not_run_together() -> None:
     assert stream(1, "ab", "c").integers(0, 2**63) != stream(1, "a", "bc").integers(0, 2**63)
 

@@ -89,7 +89,7 @@ def test_clipped_sum_is_the_loops(case: Case, share: float) -> None:
     bound = share * float(np.median(np.linalg.norm(rows, axis=1))) + 1e-9
     total = case.model.clipped_sum(case.flat, case.inputs, case.labels, bound)
     expected = per_record.clipped(rows, bound)
-    assert total.dtype == np.float32
+    assert total.dtype == np.float64
     assert np.abs(total - expected).max() <= 1e-5 * np.abs(expected).max()
 
 

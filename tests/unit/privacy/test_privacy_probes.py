@@ -111,7 +111,7 @@ def test_the_noise_is_on_the_lattice_and_pays_for_it() -> None:
     grid = 2.0**-29  # 12 units are 3.35, and the grid is 2^-30 of that, rounded down to a power of two
     std = 12.0 * (unit + grid * math.sqrt(2))
     exact = np.array(EXACT.answer(LOSSES, NORMS, 2.0, 2.0, stream(1, "probe"))[1])
-    expected = lattice.add(exact, std * stream(1, "probe").standard_normal(2), grid)
+    expected = lattice.add(exact, std / grid * stream(1, "probe").standard_normal(2), grid)
     assert list(NOISY.answer(LOSSES, NORMS, 2.0, 2.0, stream(1, "probe"))[1]) == expected.tolist()
 
 
