@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from common.errors import Fault
 from common.events import Adjacency
 from common.experiment import EdgePrivacy, Experiment, Privacy
 from common.privacy.accountant import SMALLEST_DELTA
 
-_PARAMETER = {"gaussian": "noise_multiplier", "spherical-laplace": "epsilon", "none": None}
+PARAMETERS: Mapping[str, str | None] = MappingProxyType(
+    {"gaussian": "noise_multiplier", "spherical-laplace": "epsilon", "none": None}
+)
+"""What sets the noise of each mechanism that an experiment may name."""
 
 
 def adjacency_of(privacy: Privacy) -> Adjacency:
@@ -28,7 +32,7 @@ def adjacency_of(privacy: Privacy) -> Adjacency:
 def find_faults(experiment: Experiment, edge: str, records: int) -> Iterator[Fault]:
     """Everything wrong with what `edge`, which holds `records` records, is asked to do."""
     privacy = experiment.privacy
-    if privacy.mechanism not in _PARAMETER:
+    if privacy.mechanism not in PARAMETERS:
         expected = "gaussian, spherical-laplace or none (algorithm.rigour: paper makes the literal readings)"
         yield Fault("privacy.mechanism", privacy.mechanism, expected)
         return
@@ -58,6 +62,12 @@ def find_probe_faults(privacy: Privacy) -> Iterator[Fault]:
         yield Fault("privacy.dp_delta", privacy.dp_delta, expected)
 
 
+def path_of(experiment: Experiment, edge: str, name: str) -> str:
+    """Where the experiment file says this of the edge."""
+    own = getattr(experiment.privacy.per_edge.get(edge, EdgePrivacy()), name)
+    return f"privacy.{name}" if own is None else f"privacy.per_edge.{edge}.{name}"
+
+
 def cautions_of(experiment: Experiment, edge: str, records: int, dimension: int) -> tuple[str, ...]:
     """Doubts about the declaration that do not stop a run; for the log."""
     privacy, cautions = experiment.privacy, []
@@ -72,18 +82,34 @@ def cautions_of(experiment: Experiment, edge: str, records: int, dimension: int)
 
 
 def _parameters(experiment: Experiment, edge: str) -> Iterator[Fault]:
-    """The mechanism's own parameter must be there, and no other's."""
+    """The mechanism's own parameter must be there, or a target it follows from, and no other's."""
     mechanism = experiment.privacy.mechanism
-    needed = _PARAMETER[mechanism]
-    own, shared = experiment.privacy.per_edge.get(edge, EdgePrivacy()), experiment.privacy
+    needed, declared = PARAMETERS[mechanism], experiment.privacy_of(edge)
     for name in ("noise_multiplier", "epsilon"):
-        mine = getattr(own, name)
-        value = getattr(shared, name) if mine is None else mine
-        path = f"privacy.{name}" if mine is None else f"privacy.per_edge.{edge}.{name}"
-        if name == needed and value is None:
-            yield Fault(path, None, f"a positive number, for mechanism {mechanism}")
+        value, path = getattr(declared, name), path_of(experiment, edge, name)
+        if name == needed and value is None and declared.target_epsilon is None:
+            yield Fault(path, None, f"a positive number, for mechanism {mechanism} (or privacy.target_epsilon)")
         if name != needed and value is not None:
             yield Fault(path, value, f"nothing, for mechanism {mechanism}")
+    yield from _target(experiment, edge, declared)
+
+
+def _target(experiment: Experiment, edge: str, declared: EdgePrivacy) -> Iterator[Fault]:
+    """A target says what the noise would say otherwise, and needs a mechanism whose cost is known."""
+    target, mechanism = declared.target_epsilon, experiment.privacy.mechanism
+    if target is None:
+        return
+    path, needed = path_of(experiment, edge, "target_epsilon"), PARAMETERS[mechanism]
+    if needed is None:
+        yield Fault(path, target, f"nothing, for mechanism {mechanism}")
+        return
+    if experiment.algorithm.rigour == "paper":
+        yield Fault(path, target, "nothing, for algorithm.rigour paper, of which no total is known")
+    if getattr(declared, needed) is not None:
+        yield Fault(path, target, f"nothing beside {needed} {getattr(declared, needed)}: the noise or its total")
+    if declared.max_epsilon is not None and declared.max_epsilon < target:
+        text = f"at least {target}, the target_epsilon, or {edge} stops before its max_releases"
+        yield Fault(path_of(experiment, edge, "max_epsilon"), declared.max_epsilon, text)
 
 
 def _limits(privacy: Privacy, own: EdgePrivacy, edge: str) -> Iterator[Fault]:
