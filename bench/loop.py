@@ -29,7 +29,7 @@ from common.address import Address
 from common.broker import choose
 from common.events import Event
 from common.messages import Directive, Hello, Message, Model, Update
-from common.mqtt import Identity, run
+from common.mqtt import Identity, Shell
 from common.node import CLOUD, Effect, Halt, NodeId, Record, Send
 from common.records import Recorder
 from common.tensors import Layout, Tensors
@@ -99,7 +99,8 @@ class Edge:
 def live(address: Address, folder: Path, name: NodeId, parameters: int, count: Any) -> None:
     layout = layout_of(parameters)
     node = Cloud(layout, count) if name == CLOUD else Edge(layout)
-    run(node, Identity.fresh("bench", name), address, Recorder(folder / f"{name}.jsonl", "bench", name), layout=layout)
+    recorder = Recorder(folder / f"{name}.jsonl", "bench", name)
+    Shell(node, Identity.fresh("bench", name), address, recorder, layout=layout).run()
 
 
 def bare(address: Address, folder: Path, name: NodeId, parameters: int, count: Any) -> None:

@@ -25,7 +25,7 @@ from typing import Annotated, Literal, Protocol
 from pydantic import Field, FiniteFloat
 
 from cloud.stages import even_lengths, stage_lengths
-from common.experiment import Positive, Section
+from common.section import Positive, Section
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,13 @@ class Courier:
                 failed.append((peer, error))
         return failed
 
+    def retract(self) -> None:
+        """Gives up what is on its way to others: they have dropped what they had of it if they took this node for lost.
+
+        An edge says its last words again on every connection, and this time all of them.
+        """
+        self._going.clear()
+
     def forget(self, peer: NodeId) -> None:
         """Drops unfinished transfers to and from a node that left."""
         self._going.pop(peer, None)

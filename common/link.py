@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
@@ -40,6 +41,7 @@ _FATAL = {
     138: "banned",
     140: "bad authentication method",
 }
+_RETRY = (1, 2)  # seconds between attempts to connect: the first pause, and the longest
 _PATIENT = 2  # connections without an answer before an older version is tried
 _SILENCE = 5.0  # seconds that a broker may take for its first answer
 _UNSUPPORTED_VERSION, _TAKEN_OVER = 132, 142
@@ -121,7 +123,7 @@ class Link:
         client = paho.Client(CallbackAPIVersion.VERSION2, self._client_id, clean_session=clean, protocol=version)
         client.will_set(self._status, self._offline, qos=1, retain=True)
         client.max_queued_messages_set(_MOST_QUEUED)
-        client.reconnect_delay_set(1, 2)
+        client.reconnect_delay_set(*_RETRY)
         if self._address.username is not None:
             client.username_pw_set(self._address.username, self._address.password)
         if self._address.tls is not None:
@@ -162,6 +164,14 @@ class Link:
         self._protocol = "3.1.1"
         self._open()
         self.start()
+
+    def cut(self, seconds: Seconds) -> None:
+        """Breaks the connection without a word, as a line that fails; the client connects again after so long."""
+        self._client.reconnect_delay_set(seconds, seconds)  # type: ignore[arg-type]  # it says int, and takes parts
+        sock = self._client.socket()
+        if isinstance(sock, socket.socket):
+            with suppress(OSError):  # broken already
+                sock.shutdown(socket.SHUT_RDWR)
 
     def took(self, size: int) -> None:
         """`size` bytes of payload left the inbox."""
@@ -235,6 +245,7 @@ class Link:
     def _agree(self, client: paho.Client, properties: Any) -> None:
         """Keeps to what the broker allows, and takes up where the last connection ended."""
         self._greeted = True
+        client.reconnect_delay_set(*_RETRY)
         largest = getattr(properties, "MaximumPacketSize", _LARGEST_PACKET)
         if largest < _SMALLEST_PACKET:
             client.disconnect()
@@ -245,7 +256,8 @@ class Link:
         if self.presence is not None:
             self.publish(self._status, self.presence, retained=True)
 
-    def _on_connect_fail(self, _client: paho.Client, _userdata: object) -> None:
+    def _on_connect_fail(self, client: paho.Client, _userdata: object) -> None:
+        client.reconnect_delay_set(*_RETRY)
         self._inbox.put(Down("no connection"))
 
     def _on_disconnect(self, client: paho.Client, _userdata: object, _flags: object, code: Any, _more: object) -> None:

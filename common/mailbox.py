@@ -58,6 +58,11 @@ class Mailbox:
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def has_stop(self) -> bool:
+        """Whether the next message is a Stop."""
+        return bool(self._queue) and isinstance(self._queue[0][2], Stop)
+
     def put(self, sender: NodeId, envelope: Envelope) -> bool:
         """Takes a message in. False: it came before, or a newer model of its sender waits already.
 

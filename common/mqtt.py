@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import queue
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,36 +21,23 @@ from common.address import Address
 from common.courier import Courier
 from common.errors import FederationError, TransportError, WireError
 from common.identity import Identity
-from common.journal import Journal
 from common.link import Arrived, Broken, Denied, Down, Inbox, Link, Ready, Refused
+from common.machine import Machine
 from common.mailbox import Mailbox
 from common.measurer import Evaluate, Measured, Measurer
 from common.membership import Membership, presence_of
-from common.messages import Bye, Refusal, Stop
-from common.node import (
-    CLOUD,
-    CONNECTED,
-    EDGES,
-    INTERRUPTED,
-    Effect,
-    Halt,
-    Measure,
-    Node,
-    NodeId,
-    Record,
-    Seconds,
-    Send,
-    Wake,
-)
+from common.messages import Bye, Stop
+from common.node import CLOUD, CONNECTED, EDGES, INTERRUPTED, Effect, Node, NodeId, Seconds, Send
+from common.performer import Performer
 from common.reception import Reception
 from common.records import Recorder
-from common.tensors import Layout, Tensors
-from common.timers import Timers
+from common.shaper import Away, Missed, Shaper
+from common.tensors import Layout
 from common.topics import Topics
 from common.vigil import Vigil
 
 LOG = logging.getLogger(__name__)
-__all__ = ["Identity", "Shell", "run"]
+__all__ = ["Identity", "Shell"]
 
 FLUSH = 5.0
 """Seconds that the last messages may take."""
@@ -62,18 +49,9 @@ class Interrupted:
     """Somebody wants this process to end in good order."""
 
 
-def run(
-    node: Node,
-    identity: Identity,
-    address: Address,
-    recorder: Recorder,
-    *,
-    evaluate: Evaluate | None = None,
-    layout: Layout | None = None,
-    patience: Seconds = 30.0,
-    patience_lost: Seconds = 300.0,
-) -> int:
-    """Runs a node until it halts, and returns the exit code of its process.
+@dataclass
+class Shell:
+    """One node, one connection, one inbox, one loop.
 
     Args:
         node: what decides.
@@ -84,16 +62,9 @@ def run(
         layout: what tensors of this run look like; others are refused.
         patience: how long a broker may be unreachable at the start.
         patience_lost: how long a connection may be lost later.
-
-    An error of ours (`FederationError`) is logged, recorded, told to the other side (an edge says Bye, the cloud
-    Stop) and becomes its exit code; an interrupt becomes 130. Anything else is a bug: recorded, told, raised.
+        machine: what the node pretends to run on: it is not faster, nor better connected; none: as it comes.
+        pulse: called about once a second while the node is at such work, in which it is not woken.
     """
-    return Shell(node, identity, address, recorder, evaluate, layout, patience, patience_lost).run()
-
-
-@dataclass
-class Shell:
-    """One node, one connection, one inbox, one loop."""
 
     node: Node
     identity: Identity
@@ -103,27 +74,37 @@ class Shell:
     layout: Layout | None = None
     patience: Seconds = 30.0
     patience_lost: Seconds = 300.0
+    machine: Machine | None = None
+    pulse: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
         self._is_cloud = self.identity.node_id == CLOUD
         self._epoch = time.time() - time.monotonic()
         self._inbox: Inbox = queue.SimpleQueue()
         self._topics = Topics(self.identity.run, self.identity.node_id)
-        self._link = Link(self.address, self.identity, self._topics, presence_of(self.identity, "offline"), self._inbox)
-        self._courier = Courier(self.identity, self._topics, self._link.publish, lambda: self._link.room, self.layout)
+        offline, machine = presence_of(self.identity, "offline"), self.machine
+        self._shaper = None if machine is None else Shaper(machine, self._topics.status, self._inbox)
+        inlet = self._inbox if self._shaper is None else self._shaper.inlet
+        self._link = Link(self.address, self.identity, self._topics, offline, inlet)
+        publish = self._link.publish if self._shaper is None else self._shaper.publish
+        self._courier = Courier(self.identity, self._topics, publish, lambda: self._link.room, self.layout)
         self._mailbox = Mailbox(self.identity.run)
         self._reception = Reception(self.identity.node_id, self._topics, self._courier, self._mailbox)
         self._membership = Membership(self.identity, self._link)
         self._measurer = Measurer(self.evaluate, self._inbox.put)
-        self._journal = Journal(self.recorder)
+        name = self.identity.node_id
+        self._performer = Performer(name, self._topics, self._courier, self.recorder, self._measurer)
         self._vigil = Vigil(self.address, self.patience, self.patience_lost, self._now())
-        self._timers = Timers()
-        self._halt: Halt | None = None
-        self._is_started = False
+        self._timers = self._performer.timers
+        self._is_started = self._is_busy = self._is_asked = False
         self._watch_at = 0.0
 
     def run(self) -> int:
-        """Joins, starts the node, and serves it until it halts."""
+        """Joins, starts the node, serves it until it halts, and returns the exit code of its process.
+
+        An error of ours (`FederationError`) is logged, recorded, told to the other side (an edge says Bye, the cloud
+        Stop) and becomes the exit code; an interrupt becomes 130. Anything else is a bug: recorded, told, raised.
+        """
         try:
             return self._live()
         except TransportError as error:
@@ -144,20 +125,26 @@ class Shell:
         self._inbox.put(Interrupted())
 
     def _live(self) -> int:
+        if self._shaper is not None:
+            self._shaper.start(self._link)
         self._link.start()
         self._join()
         self._is_started = True
+        if self._shaper is not None:
+            self._shaper.begin()
         self._perform(self.node.start(self._now()))
-        while self._halt is None:
+        while (halt := self._performer.halt) is None:
             self._step()
-        self._link.close(FLUSH, leave=True)
+        if self.machine is not None and self.machine.steps:
+            self._note("machine", {"steps": self.machine.steps, "slower": self.machine.slower})
+        self._close(FLUSH, leave=True)
         self._measurer.finish()
         while not self._inbox.empty():
             event = self._inbox.get_nowait()
             if isinstance(event, Measured | Broken):
                 self._take_in(event)
-        LOG.info("halt reason=%r exit_code=%d", self._halt.reason, self._halt.exit_code)
-        return self._halt.exit_code
+        LOG.info("halt reason=%r exit_code=%d", halt.reason, halt.exit_code)
+        return halt.exit_code
 
     def _now(self) -> Seconds:
         """Unix seconds that never go back."""
@@ -178,12 +165,39 @@ class Shell:
         name = self._timers.take(now)
         if name is not None:
             self._perform(self.node.on_wake(name, now))
-        item = self._mailbox.take() if self._halt is None else None
+        item = self._mailbox.take() if self._performer.halt is None else None
         if item is not None:
-            self._perform(self.node.on_message(*item, now))
+            finish = self.machine.finish(item[1], now) if self.machine is not None else None
+            effects = self.node.on_message(*item, now)
+            if self.machine is not None and finish is not None:
+                self._work(self.machine, now, finish)
+            self._perform(effects)
         if self._courier.due <= now and self._vigil.is_up:
             for peer, error in self._courier.resend(now):
                 self._drop(peer, error, tell=False)
+
+    def _work(self, machine: Machine, start: Seconds, finish: Seconds) -> None:
+        """Waits until the machine would have done the work. What arrives is taken in, but the node is at work.
+
+        Nobody waits for work that nobody needs: a Stop, and a person's wish to end, cut it short.
+        """
+        now = self._now()
+        if machine.lag(finish, now):
+            row = {"reason": "slower than its profile", "took": now - start, "profile": finish - start}
+            self._note("slower", row, logging.WARNING)
+        self._is_busy = True
+        while (left := finish - self._now()) > 0 and not (self._is_asked or self._mailbox.has_stop):
+            self._collect(min(left, 1.0))
+            if self.pulse is not None:
+                self.pulse()
+        self._is_busy = False
+
+    def _wake(self, name: str) -> None:
+        """Wakes the node, now or when it has done its work."""
+        if self._is_busy:
+            self._timers.set(name, 0.0)
+        else:
+            self._perform(self.node.on_wake(name, self._now()))
 
     def _collect(self, timeout: Seconds) -> None:
         """Takes in all that is in the inbox, waiting up to `timeout` for the first."""
@@ -225,7 +239,13 @@ class Shell:
             case Interrupted():
                 if not self._is_started:
                     raise KeyboardInterrupt
-                self._perform(self.node.on_wake(INTERRUPTED, self._now()))
+                self._is_asked = True
+                self._wake(INTERRUPTED)
+            case Away(seconds):
+                self._vigil.excuse(self._now() + seconds)
+                self._note("connection", {"state": "away", "seconds": seconds})
+            case Missed(size):
+                self._link.took(size)
             case Denied(reason):
                 self._drop(self.identity.node_id, WireError(f"publication: {reason}: expected the broker to take it"))
             case Refused(reason):
@@ -249,47 +269,32 @@ class Shell:
         self._note("connection", {"state": "up", "broker": str(self.address), "protocol": protocol})
         if self._is_started:
             self._courier.repeat_state()
-            self._perform(self.node.on_wake(CONNECTED, self._now()))
+            if not self._is_cloud:
+                self._courier.retract()
+            self._wake(CONNECTED)
 
     def _perform(self, effects: Sequence[Effect]) -> None:
-        """Performs effects at once: their tensors are valid until the node's next event only."""
-        now = self._now()
-        for effect in effects:
-            match effect:
-                case Send(to, message):
-                    try:
-                        self._courier.send(to, message, now)
-                    except WireError as error:
-                        self._drop(self.identity.node_id, error, tell=False)
-                case Wake(name, after):
-                    self._timers.set(name, now + after)
-                case Record(kind, row):
-                    self.recorder.append(kind, row, now)
-                case Measure(version, tensors):
-                    self._measure(version, tensors)
-                case Halt():
-                    self._halt = effect
-
-    def _measure(self, version: int, tensors: Tensors) -> None:
-        skipped = self._measurer.submit(version, tensors)
-        if skipped is not None:
-            self._note("skipped", {"version": skipped, "reason": "evaluations are asked for faster than made"})
+        self._performer.perform(effects, self._now())
 
     def _drop(self, sender: NodeId, error: WireError, *, tell: bool = True) -> None:
-        """Records what was thrown away, and has the cloud tell the edge that sent it."""
-        now = self._now()
-        if self._journal.dropped(sender, str(error), now) and tell and self._topics.is_edge(sender) and self._is_cloud:
-            self._courier.send(sender, Refusal(reason=str(error)[:500]), now)
+        self._performer.drop(sender, error, self._now(), tell=tell)
 
     def _note(self, kind: str, row: Mapping[str, object], level: int = logging.INFO) -> None:
-        self._journal.note(kind, row, self._now(), level)
+        self._performer.note(kind, row, self._now(), level)
 
     def _fail(self, error: BaseException, *, tell: bool) -> None:
         """Records why this process ends before its time, tells the other side, and disconnects."""
-        reason = self._journal.failed(error, self._now())[:500]
+        reason = self._performer.journal.failed(error, self._now())[:500]
         if tell and self._vigil.is_up:
             is_failure = not isinstance(error, KeyboardInterrupt)
             bye = Bye(reason=reason, boot=self.identity.boot, failed=is_failure)
             self._perform([Send(EDGES, Stop(reason=reason, failed=True)) if self._is_cloud else Send(CLOUD, bye)])
-        self._link.close(FLUSH if tell else 0.0, leave=tell)
+        self._close(FLUSH if tell else 0.0, leave=tell)
         self._measurer.finish(discard=True)
+
+    def _close(self, flush: Seconds, *, leave: bool) -> None:
+        """Says what is left to say, within `flush` seconds, and disconnects."""
+        if self._shaper is not None and (away := self._shaper.close()) > 0:
+            # Last words wait until the edge is back, unless a person wants it to end.
+            flush = 0.0 if self._is_asked else flush + away
+        self._link.close(flush, leave=leave)

@@ -37,6 +37,10 @@ class Vigil:
         self._since = self._noted = now
         return True
 
+    def excuse(self, until: Seconds) -> None:
+        """There will be no connection until then, and nothing is wrong with that: patience counts from there on."""
+        self._since = self._noted = until
+
     def check(self, now: Seconds) -> str | None:
         """A line to log if it is time for one.
 

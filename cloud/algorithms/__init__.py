@@ -13,7 +13,8 @@ from typing import Any
 from cloud.algorithms import controllers, mapa
 from cloud.controller import Controller, Setting
 from common.errors import ConfigError, Fault
-from common.experiment import Experiment, Section
+from common.experiment import Experiment
+from common.section import Section
 
 
 @dataclass(frozen=True)

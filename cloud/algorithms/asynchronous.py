@@ -22,9 +22,9 @@ from cloud.controller import Controller
 from cloud.ending import Ending, without_edges
 from cloud.roster import Presence, Roster, Seat, Welcome, Work
 from cloud.training import Training
-from common.experiment import Positive, Section
 from common.messages import Answer, Bye, Hello, Message, Refusal, Report, Running, Stop, Update
 from common.node import CONNECTED, EDGES, INTERRUPTED, Effect, Group, Halt, NodeId, Record, Seconds, Send, Wake
+from common.section import Positive, Section
 from common.tensors import Tensors
 
 RESEND_PAUSE: Seconds = 1.0
@@ -126,7 +126,7 @@ class AsynchronousCloud:
         elif name == "patience" and self._phase is Phase.RUNNING:
             self._training.expire(self._roster)
             self._advance(now, None)
-        elif name == "absence" and self._phase is not Phase.CLOSING and not self._roster.online():
+        elif name == "absence" and self._phase is not Phase.CLOSING and not self._roster.present:
             self._end(without_edges(self._roster, self._training.updates))
         elif name == "grace" and self._phase is Phase.CLOSING:
             self._halt()
@@ -154,7 +154,7 @@ class AsynchronousCloud:
             self._resend(seat, seat.work, now)
         if self._phase is Phase.RUNNING:
             self._advance(now, seat)
-        elif len(self._roster.online()) >= self._charter.quorum:
+        elif self._roster.present >= self._charter.quorum:
             self._begin(now)
 
     def _farewell(self, edge: NodeId, bye: Bye, now: Seconds) -> None:
@@ -166,7 +166,7 @@ class AsynchronousCloud:
         self._waiting.pop(edge, None)
         if self._phase is Phase.RUNNING:
             self._advance(now, None)
-        if self._roster.online():
+        if self._roster.present:
             return
         if self._phase is Phase.CLOSING:
             self._halt()
@@ -176,7 +176,7 @@ class AsynchronousCloud:
             self._outbox.append(Wake("absence", after if self._roster.is_gone() else self._settings.absence))
 
     def _start_without_quorum(self, now: Seconds) -> None:
-        if self._roster.online():
+        if self._roster.present:
             self._begin(now)
         else:
             self._outbox.append(Wake("quorum", self._settings.quorum_patience))
@@ -189,9 +189,8 @@ class AsynchronousCloud:
         if seat is None or seat.presence is Presence.GONE or self._phase is not Phase.RUNNING:
             return
         if seat.presence is Presence.LOST:
-            seat.presence = Presence.ONLINE
             self._record_joined(seat)
-        seat.is_silent, seat.bye = False, None
+        self._roster.hear(seat)
         work = seat.work
         if work is not None and message.ticket >= work.ticket:
             fault = self._charter.admission.fault_in(seat, work, self._training.version, message)
@@ -255,7 +254,7 @@ class AsynchronousCloud:
         self._record("end", reason=ending.reason, updates=self._training.updates, failed=ending.failed)
         self._training.measure()
         self._send(EDGES, self._stop())
-        if self._roster.online():
+        if self._roster.present:
             self._outbox.append(Wake("grace", self._settings.grace))
         else:
             self._halt()

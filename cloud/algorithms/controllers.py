@@ -25,7 +25,7 @@ from pydantic import Field
 from cloud.controller import Ask, Continue, Setting, check_control, check_ranges
 from cloud.stages import sensitivity_of, variance_of
 from common.errors import LocalProtocolError
-from common.experiment import Positive, Section
+from common.section import Positive, Section
 from common.tensors import Flat
 
 UNKNOWN_SMOOTHNESS = 10.0

@@ -26,7 +26,7 @@ from cloud.open_loop import OpenLoop, budgeted_stages, literal_stages
 from cloud.search import SearchSettings, SecantSettings, build_search
 from cloud.stages import Ground, first_sensitivity
 from common.errors import ConfigError, Fault
-from common.experiment import Positive, Section
+from common.section import Positive, Section
 
 UNKNOWN_SMOOTHNESS = 10.0
 UNKNOWN_BOUND = 10.0

@@ -9,8 +9,9 @@ import pytest
 
 from common.courier import Courier
 from common.errors import LocalProtocolError, WireError
+from common.events import Event
 from common.identity import Identity
-from common.messages import Bye, Directive, Message, Model, Stop
+from common.messages import Bye, Directive, Message, Model, Stop, Update
 from common.node import CLOUD, EDGES
 from common.tensors import Layout, Tensors
 from common.topics import Topics
@@ -57,6 +58,20 @@ def exchange(cloud: Side, edge: Side) -> list[Message]:
         read += cloud.deliver(edge)
         edge.deliver(cloud)
     return read
+
+
+@pytest.mark.parametrize("is_retracted", [True, False])
+def test_what_the_other_side_has_forgotten_can_be_sent_from_the_start(is_retracted: bool) -> None:
+    edge, cloud = Side(EDGE), Side(CLOUD)
+    update = Update(ticket=1, version=0, work=1.0, event=Event(mechanism="none"), tensors=model().tensors)
+    edge.courier.send(CLOUD, update, 0.0)
+    edge.deliver(cloud)
+    cloud.published.clear()
+    cloud.courier.forget(EDGE)  # its last will came
+    if is_retracted:
+        edge.courier.retract()
+    edge.courier.send(CLOUD, update, 0.0)
+    assert bool(exchange(edge, cloud)) == is_retracted, "else it is taken to be on its way"
 
 
 def test_a_small_message_is_one_payload_with_growing_numbers() -> None:

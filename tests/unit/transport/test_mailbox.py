@@ -144,7 +144,9 @@ def test_work_of_one_sender_does_not_replace_that_of_another() -> None:
 def test_stop_is_read_first() -> None:
     mailbox = Mailbox("run")
     mailbox.put("cloud", envelope(1, model(1)))
+    assert not mailbox.has_stop
     mailbox.put("cloud", envelope(2, Stop(reason="done")))
+    assert mailbox.has_stop
     assert [message.kind for _, message in drained(mailbox)] == ["stop", "model"]
 
 

@@ -67,6 +67,18 @@ def test_a_lost_connection_has_another() -> None:
         vigil.check(1e6 + 51)
 
 
+def test_patience_does_not_count_an_absence_that_is_meant() -> None:
+    vigil = Vigil(Address("host", 1), patience=5.0, patience_lost=50.0, now=0.0)
+    vigil.up()
+    vigil.excuse(until=500.0)
+    assert not vigil.is_up
+    assert vigil.check(499.0) is None
+    assert not vigil.down(500.0, "no connection")
+    assert "no connection" in (vigil.check(500.0 + NOTE) or ""), "what comes after is trouble again"
+    with pytest.raises(TransportError, match="for 50 s"):
+        vigil.check(551.0)
+
+
 @pytest.mark.parametrize(
     ("text", "host", "port"),
     [

@@ -1,0 +1,58 @@
+"""Performs what a node decided, and writes down what its shell has to say."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from common.courier import Courier
+from common.errors import WireError
+from common.journal import Journal
+from common.measurer import Measurer
+from common.messages import Refusal
+from common.node import CLOUD, Effect, Halt, Measure, NodeId, Record, Seconds, Send, Wake
+from common.records import Recorder
+from common.timers import Timers
+from common.topics import Topics
+
+
+class Performer:
+    """The hands of one node. `halt`: how it wants to end."""
+
+    def __init__(self, node: NodeId, topics: Topics, courier: Courier, recorder: Recorder, measurer: Measurer) -> None:
+        self.halt: Halt | None = None
+        self.timers = Timers()
+        self.journal = Journal(recorder)
+        self._node, self._topics, self._courier = node, topics, courier
+        self._recorder, self._measurer = recorder, measurer
+
+    def perform(self, effects: Sequence[Effect], now: Seconds) -> None:
+        """Performs effects at once: their tensors are valid until the node's next event only."""
+        for effect in effects:
+            match effect:
+                case Send(to, message):
+                    try:
+                        self._courier.send(to, message, now)
+                    except WireError as error:
+                        self.drop(self._node, error, now, tell=False)
+                case Wake(name, after):
+                    self.timers.set(name, now + after)
+                case Record(kind, row):
+                    self._recorder.append(kind, row, now)
+                case Measure(version, tensors):
+                    skipped = self._measurer.submit(version, tensors)
+                    if skipped is not None:
+                        reason = "evaluations are asked for faster than made"
+                        self.note("skipped", {"version": skipped, "reason": reason}, now)
+                case Halt():
+                    self.halt = effect
+
+    def drop(self, sender: NodeId, error: WireError, now: Seconds, *, tell: bool = True) -> None:
+        """Records what was thrown away, and has the cloud tell the edge that sent it."""
+        is_news = self.journal.dropped(sender, str(error), now)
+        if is_news and tell and self._node == CLOUD and self._topics.is_edge(sender):
+            self._courier.send(sender, Refusal(reason=str(error)[:500]), now)
+
+    def note(self, kind: str, row: Mapping[str, object], now: Seconds, level: int = logging.INFO) -> None:
+        """Records a row of the shell's own."""
+        self.journal.note(kind, row, now, level)
