@@ -56,6 +56,11 @@ class Records:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def part(self, indices: NDArray[np.int64]) -> Records:
+        """A copy of these records [m]."""
+        writers = None if self.writers is None else self.writers[indices]
+        return Records(self.inputs[indices], self.labels[indices], self.classes, self.scale, writers)
+
     def halved(self) -> Records:
         """The same records, labelled 0 (lower half of the classes) or 1 (upper half).
 

@@ -8,6 +8,7 @@
 | writer_train (optional) | integers or text | [n], who made each training record |
 
 Float images must lie in 0..1; float features keep their range but must be finite. Pickled arrays are refused.
+Where every edge has a file of its own, see `own`.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ class Npz:
         headers = read_headers(path)
         _check_headers(path, headers)
         writers = read_array(path, "writer_train") if "writer_train" in headers else None
-        return _read(path, "train", writers)
+        return read_part(path, "train", _classes(path), writers)
 
     def test(self, data: Data) -> Records:
         """x_test and y_test."""
         path = _path(data)
         _check_headers(path, read_headers(path))
-        return _read(path, "test", None)
+        return read_part(path, "test", _classes(path))
 
 
 def _path(data: Data) -> Path:
@@ -57,7 +58,8 @@ def _path(data: Data) -> Path:
     path = Path(data.root).expanduser()
     if not path.is_file():
         found = "a folder" if path.is_dir() else "not there"
-        raise DataError(f"data.root: {path}: {found}: expected a .npz file with {', '.join(REQUIRED)}")
+        own = "; with a file of its own for each edge, set data.partition.kind: own" if path.is_dir() else ""
+        raise DataError(f"data.root: {path}: {found}: expected a .npz file with {', '.join(REQUIRED)}{own}")
     return path
 
 
@@ -66,8 +68,7 @@ def _check_headers(path: Path, headers: dict[str, Header]) -> tuple[int, ...]:
     missing = [name for name in REQUIRED if name not in headers]
     if missing:
         raise DataError(f"{path}: {', '.join(missing)}: missing: expected arrays {', '.join(REQUIRED)}")
-    for part in ("train", "test"):
-        _check_part(path, headers, part)
+    shape, _ = (check_part(path, headers, part) for part in ("train", "test"))
     train, test = headers["x_train"], headers["x_test"]
     if (train.shape[1:], train.dtype) != (test.shape[1:], test.dtype):
         raise DataError(
@@ -79,13 +80,19 @@ def _check_headers(path: Path, headers: dict[str, Header]) -> tuple[int, ...]:
         raise DataError(
             f"{path}: writer_train: {writers.dtype} {writers.shape}: expected integers or text, ({train.shape[0]},)"
         )
+    check_classes(path, headers)
+    return shape
+
+
+def check_classes(path: Path, headers: dict[str, Header]) -> None:
+    """Refuses a number of classes, if there is one, that is no number."""
     counted = headers.get("classes")
     if counted is not None and (counted.dtype.kind not in "iu" or counted.shape != ()):
         raise DataError(f"{path}: classes: {counted.dtype} {counted.shape}: expected one integer, shape ()")
-    return (1, *train.shape[1:]) if len(train.shape) == 3 else train.shape[1:]
 
 
-def _check_part(path: Path, headers: dict[str, Header], part: str) -> None:
+def check_part(path: Path, headers: dict[str, Header], part: str) -> tuple[int, ...]:
+    """Refuses inputs and labels of `part` (train or test) that cannot be; returns the shape of one record."""
     inputs, labels = headers[f"x_{part}"], headers[f"y_{part}"]
     if inputs.dtype != np.uint8 and inputs.dtype.kind != "f":
         raise DataError(f"{path}: x_{part}: {inputs.dtype}: expected uint8 or a float type")
@@ -96,20 +103,33 @@ def _check_part(path: Path, headers: dict[str, Header], part: str) -> None:
         )
     if labels.dtype.kind not in "iu" or labels.shape != inputs.shape[:1]:
         raise DataError(f"{path}: y_{part}: {labels.dtype} {labels.shape}: expected integers, ({inputs.shape[0]},)")
+    return (1, *inputs.shape[1:]) if len(inputs.shape) == 3 else inputs.shape[1:]
 
 
 def _classes(path: Path) -> int:
     if "classes" in read_headers(path):
-        name, classes = "classes", int(read_array(path, "classes"))
-    else:
-        name, classes = "y_train", int(read_array(path, "y_train").max()) + 1
+        return read_classes(path)
+    return _enough(path, "y_train", int(read_array(path, "y_train").max()) + 1)
+
+
+def read_classes(path: Path) -> int:
+    """The number of classes that the file tells."""
+    return _enough(path, "classes", int(read_array(path, "classes")))
+
+
+def _enough(path: Path, name: str, classes: int) -> int:
     if classes < 2:
         raise DataError(f"{path}: {name}: {classes} classes: expected at least 2")
     return classes
 
 
-def _read(path: Path, part: str, writers: NDArray[Any] | None) -> Records:
-    classes = _classes(path)
+def scale_of(dtype: np.dtype[Any]) -> float:
+    """What inputs of this type are divided by."""
+    return BRIGHTEST if dtype == np.uint8 else 1.0
+
+
+def read_part(path: Path, part: str, classes: int, writers: NDArray[Any] | None = None) -> Records:
+    """Inputs and labels of `part` (train or test), whose headers are in order."""
     labels = read_array(path, f"y_{part}")
     strange = labels[(labels < 0) | (labels >= classes)]
     if strange.size:
@@ -118,9 +138,8 @@ def _read(path: Path, part: str, writers: NDArray[Any] | None) -> Records:
     images = stored.ndim > 2
     if images and stored.ndim == 3:
         stored = stored[:, np.newaxis]
-    scale = BRIGHTEST if stored.dtype == np.uint8 else 1.0
     inputs = stored if stored.dtype == np.uint8 else _floats(path, part, stored, images)
-    return Records(np.ascontiguousarray(inputs), labels.astype(np.int64), classes, scale, writers)
+    return Records(np.ascontiguousarray(inputs), labels.astype(np.int64), classes, scale_of(stored.dtype), writers)
 
 
 def _floats(path: Path, part: str, stored: NDArray[Any], images: bool) -> NDArray[np.float32]:

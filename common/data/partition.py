@@ -132,9 +132,31 @@ def _writer(records: Records, data: Data, rng: np.random.Generator) -> Owners:
     return writer_owner[writer]
 
 
+def _own(records: Records, data: Data, rng: np.random.Generator) -> Owners:
+    """Every edge the records that came from its file."""
+    assert records.writers is not None  # `Own.train` wrote the edge's number there
+    return records.writers.astype(np.int64)
+
+
+def cautions_of(data: Data) -> tuple[str, ...]:
+    """Settings that were given and that this kind of partition does not read."""
+    partition = data.partition
+    return tuple(
+        f"data.partition.{name}: {getattr(partition, name)}: only {kind} reads it, not {partition.kind}"
+        for name, kind in SETTINGS.items()
+        if name in partition.model_fields_set
+        and kind != partition.kind
+        and getattr(partition, name) != type(partition).model_fields[name].default
+    )
+
+
+SETTINGS: Mapping[str, str] = {"alpha": "dirichlet", "minimum": "dirichlet", "shards_per_edge": "shards"}
+"""Whose settings they are."""
+
 RULES: Mapping[str, Callable[[Records, Data, np.random.Generator], Owners]] = {
     "iid": _iid,
     "dirichlet": _dirichlet,
     "shards": _shards,
     "writer": _writer,
+    "own": _own,
 }

@@ -51,6 +51,7 @@ MNIST = ImageSet(
     sizes=(60_000, 10_000),
     stored=idx_files("MNIST/raw", ("train", "t10k"), (60_000, 10_000), 28 * 28),
     arrange=grey,
+    is_idx=True,
     writers="train_writer",
 )
 
@@ -61,6 +62,7 @@ FASHION_MNIST = ImageSet(
     sizes=(60_000, 10_000),
     stored=idx_files("FashionMNIST/raw", ("train", "t10k"), (60_000, 10_000), 28 * 28),
     arrange=grey,
+    is_idx=True,
 )
 
 USPS = ImageSet(
@@ -91,5 +93,6 @@ EMNIST = ImageSet(
     sizes=(697_932, 116_323),
     stored=idx_files("EMNIST/raw", ("emnist-byclass-train", "emnist-byclass-test"), (697_932, 116_323), 28 * 28),
     arrange=grey_upright,
+    is_idx=True,
     options={"split": "byclass"},
 )

@@ -1,9 +1,9 @@
-"""Image sets that torchvision knows: it fetches and reads them, this module locks, checks and names.
+"""Image sets that torchvision knows: it fetches them, this module locks, checks and names, and reads IDX.
 
-torchvision (and with it torch) is imported only when such a set is read: that costs seconds and hundreds of
-megabytes, which `describe`, `digits` and `npz` must not. Downloads are checked by the checksums torchvision
-knows; what a person put into the folder is checked by size where the format fixes it, by checksum where
-torchvision does (CIFAR-10), and always by number, shape, type and label range.
+torchvision (and with it torch) costs seconds and hundreds of megabytes in every process, so it is imported only to
+fetch what is missing, and to read what is not IDX (USPS, CIFAR-10); IDX files need no more than NumPy. Downloads are
+checked by the checksums torchvision knows; what a person put into the folder is checked by size where the format
+fixes it, by checksum where torchvision does (CIFAR-10), and always by number, shape, type and label range.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from common.data.archive import read_array
 from common.data.dataset import DataSpec, Records
+from common.data.idx import read_idx
 from common.data.reservation import reserved
 from common.errors import DataError
 from common.experiment import Data
@@ -69,8 +70,9 @@ class ImageSet:
         kind: Its class in torchvision.datasets.
         spec: Shape (channels, height, width) and classes.
         sizes: Number of training and of test records.
-        stored: The files torchvision reads, as it lays them out below the root.
-        arrange: Brings torchvision's array into [n, channels, height, width].
+        stored: The files as torchvision lays them out below the root.
+        arrange: Brings the stored array into [n, channels, height, width].
+        is_idx: `stored` are the images and the labels for training, then those for the test, in IDX files.
         options: Further arguments of the torchvision class.
         writers: Array of `writers.npz` with the writer of each training record, if such a file exists at all.
     """
@@ -81,6 +83,7 @@ class ImageSet:
     sizes: tuple[int, int]
     stored: tuple[StoredFile, ...]
     arrange: Callable[[NDArray[Any]], NDArray[Any]]
+    is_idx: bool = False
     options: dict[str, str] = field(default_factory=dict)
     writers: str | None = None
 
@@ -125,21 +128,34 @@ class ImageSet:
 
     def _read(self, data: Data, *, train: bool) -> Records:
         root = self._folder(data)
-        datasets = _torchvision(self.name)
-        kind = getattr(datasets, self.kind)
-        if data.download and (self._faults(root) or os.access(root, os.W_OK)):
-            with reserved(root, self.name):
-                opened = self._open(kind, root, train=train, download=True)
-        else:  # a complete folder may be read-only: there is nothing to fetch and no place for a lock
-            opened = self._open(kind, root, train=train, download=False)
-        images = self.arrange(np.asarray(opened.data))
-        labels = np.asarray(opened.targets).astype(np.int64)
+        images, labels = self._idx_arrays(data, root, train) if self.is_idx else self._arrays(data, root, train)
+        images, labels = self.arrange(images), labels.astype(np.int64)
         self._check(root, images, labels, self.sizes[0 if train else 1])
         writers = self._writers(root, len(labels)) if train else None
         return Records(images, labels, self.spec.classes, BRIGHTEST, writers)
 
-    def _open(self, kind: Any, root: Path, *, train: bool, download: bool) -> Any:
+    def _idx_arrays(self, data: Data, root: Path, train: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Images and labels as stored; torchvision is asked only if files are missing and may be fetched."""
+        if data.download and self._faults(root):
+            self._fetched(root, train)
+        images, labels = self.stored[:2] if train else self.stored[2:]
+        return read_idx(root / images.path), read_idx(root / labels.path)
+
+    def _arrays(self, data: Data, root: Path, train: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Images and labels as torchvision reads them."""
+        if data.download and (self._faults(root) or os.access(root, os.W_OK)):
+            opened = self._fetched(root, train)
+        else:  # a complete folder may be read-only: there is nothing to fetch and no place for a lock
+            opened = self._open(root, train=train, download=False)
+        return np.asarray(opened.data), np.asarray(opened.targets)
+
+    def _fetched(self, root: Path, train: bool) -> Any:
+        with reserved(root, self.name):
+            return self._open(root, train=train, download=True)
+
+    def _open(self, root: Path, *, train: bool, download: bool) -> Any:
         """The object of torchvision, or a DataError that names the files at fault."""
+        kind = getattr(_torchvision(self.name), self.kind)
         try:
             return kind(str(root), train=train, download=download, **self.options)
         except FAILURES as error:
@@ -153,6 +169,8 @@ class ImageSet:
         expected = (count, *self.spec.shape)
         if images.shape != expected or images.dtype != np.uint8:
             raise DataError(f"{self.name} in {root}: images: {images.dtype} {images.shape}: expected uint8 {expected}")
+        if labels.shape != (count,):
+            raise DataError(f"{self.name} in {root}: labels: {labels.shape}: expected ({count},)")
         if labels.min() < 0 or labels.max() >= self.spec.classes:
             raise DataError(
                 f"{self.name} in {root}: labels: {labels.min()}..{labels.max()}: expected 0..{self.spec.classes - 1}"

@@ -1,10 +1,12 @@
 """Every entry of the table keeps the same promises; the real sets are read where they are there."""
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import idx
 import numpy as np
 import pytest
 
@@ -133,15 +135,21 @@ def test_what_needs_no_torch_does_not_import_it(tmp_path: Path) -> None:
         x_test=np.eye(4, dtype=np.float32),
         y_test=np.arange(4),
     )
+    idx.write(tmp_path / "MNIST" / "raw", ("train", "t10k"), 10)
     script = f"""
 import sys
-from common.data import deal, describe, load_test, load_train
+import idx
+from common.data import deal, describe, load_test, load_train, standard
 from common.experiment import Data
 for data in (Data(name="digits", edges=2), Data(name="npz", root={str(tmp_path / "own.npz")!r}, edges=2)):
     describe(data), load_test(data), deal(load_train(data), data, 1)
 for name in ("mnist", "fashion-mnist", "usps", "cifar10", "emnist"):
     describe(Data(name=name, root="unused", download=True))
+small = idx.small(standard.MNIST, "MNIST/raw", ("train", "t10k"))
+for download in (False, True):
+    small.train(Data(name="mnist", root={str(tmp_path)!r}, download=download))
 print(sorted({{"torch", "torchvision", "filelock"}} & set(sys.modules)))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

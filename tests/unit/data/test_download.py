@@ -1,5 +1,6 @@
 """Downloads over real HTTP on loopback: fetched once by many processes, checked, and failing with a name."""
 
+import bz2
 import gzip
 import hashlib
 import os
@@ -8,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -151,6 +152,31 @@ def test_what_is_there_is_not_fetched_again(patched: Mirror, tmp_path: Path) -> 
     offline = data.model_copy(update={"download": False})
     assert np.array_equal(SMALL.train(offline).inputs, SMALL.train(data).inputs)
     assert patched.fetched == []
+
+
+def test_a_set_that_torchvision_reads_is_fetched_too(
+    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torchvision.datasets import USPS
+
+    rng = np.random.default_rng(4)
+    parts = {}
+    for part, name, count in (("train", "usps.bz2", 5), ("test", "usps.t.bz2", 3)):
+        pixels, labels = rng.integers(-1, 2, (count, 256)), rng.integers(1, 11, count)
+        lines = [
+            " ".join([str(label), *(f"{place}:{value}" for place, value in enumerate(row, 1))])
+            for label, row in zip(labels, pixels, strict=True)
+        ]
+        mirror.files[name] = bz2.compress("\n".join(lines).encode())
+        parts[part] = (mirror.address + name, name, hashlib.md5(mirror.files[name]).hexdigest())
+    monkeypatch.setattr(USPS, "split_list", parts)
+    small = replace(standard.USPS, sizes=(5, 3))
+    data = Data(name="usps", root=str(tmp_path / "data"), download=True)
+    assert len(small.train(data)) == 5
+    assert mirror.fetched == ["usps.bz2"]
+    assert np.array_equal(small.test(data).inputs[:, 0].reshape(3, 256), (pixels + 1) * 255 // 2)
+    assert np.array_equal(small.test(data.model_copy(update={"download": False})).labels, labels - 1)
+    assert mirror.fetched == ["usps.bz2", "usps.t.bz2"]
 
 
 def test_offline_fetches_nothing(patched: Mirror, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from common.data import standard
+from common.data.idx import read_idx
 from common.data.vision import ImageSet
 from common.errors import DataError
 from common.experiment import Data
@@ -50,6 +51,19 @@ def test_idx_sets(name: str, tmp_path: Path) -> None:
         assert np.array_equal(records.labels, labels)
         assert records.classes == image_set.spec.classes
         assert records.writers is None
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_idx_files_are_where_torchvision_looks_and_read_as_it_does(name: str, tmp_path: Path) -> None:
+    from torchvision import datasets
+
+    image_set, folder, prefixes = SMALL[name]
+    idx.write(tmp_path / folder, prefixes, image_set.spec.classes)
+    data = Data(name=name, root=str(tmp_path))
+    for train, records in ((True, image_set.train(data)), (False, image_set.test(data))):
+        theirs = getattr(datasets, image_set.kind)(tmp_path, train=train, **image_set.options)
+        assert np.array_equal(records.inputs, image_set.arrange(theirs.data.numpy()))
+        assert np.array_equal(records.labels, theirs.targets.numpy())
 
 
 @pytest.fixture
@@ -139,8 +153,43 @@ def test_labels_of_another_number_are_refused(small_mnist: tuple[ImageSet, Data]
     image_set, data = small_mnist
     path = Path(str(data.root)) / "MNIST/raw/train-labels-idx1-ubyte"
     path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 29]) + bytes(30))
-    with pytest.raises(DataError, match="mnist in "):
+    with pytest.raises(DataError, match=rf"^{path}: 38 bytes: expected 37, as it announces 29 values$"):
         image_set.train(data)
+
+
+def test_labels_of_another_shape_are_refused(small_mnist: tuple[ImageSet, Data]) -> None:
+    image_set, data = small_mnist
+    path = Path(str(data.root)) / "MNIST/raw/train-labels-idx1-ubyte"
+    path.write_bytes(bytes([0, 0, 8, 2, 0, 0, 0, 26, 0, 0, 0, 1]) + bytes(26))
+    with pytest.raises(DataError, match=r"^mnist in .*: labels: \(26, 1\): expected \(30,\)$"):
+        image_set.train(data)
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        (bytes([0, 0, 13, 1, 0, 0, 0, 30]), "starts with 00 00 0d 01: expected 00 00 08, an IDX file of bytes"),
+        (bytes([31, 139, 8, 0, 0, 0, 0, 0]), "starts with 1f 8b 08 00: expected 00 00 08"),
+        (bytes([0, 0, 8, 200, 0, 0, 0, 30]), "38 bytes: expected "),
+    ],
+    ids=["floats", "packed", "axes"],
+)
+def test_a_file_of_another_format_is_named(header: bytes, text: str, small_mnist: tuple[ImageSet, Data]) -> None:
+    image_set, data = small_mnist
+    path = Path(str(data.root)) / "MNIST/raw/train-labels-idx1-ubyte"
+    path.write_bytes(header + bytes(30))
+    with pytest.raises(DataError) as caught:
+        image_set.train(data)
+    assert str(caught.value).startswith(f"{path}: {text}")
+
+
+def test_an_empty_or_absent_file_is_no_idx_file(tmp_path: Path) -> None:
+    path = tmp_path / "labels"
+    with pytest.raises(DataError, match=rf"{path}: .*No such file.*: expected a readable IDX file"):
+        read_idx(path)
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match=rf"{path}: starts with : expected 00 00 08"):
+        read_idx(path)
 
 
 def test_a_torchvision_that_does_not_fit_torch_is_named(tmp_path: Path) -> None:
