@@ -77,7 +77,7 @@ def cpu_seconds(group: int) -> dict[int, float]:
 
 def count_updates(records: Path) -> int:
     try:
-        return records.read_bytes().count(b'"kind": "update"')
+        return records.read_bytes().count(b'"kind":"update"')
     except OSError:
         return 0
 

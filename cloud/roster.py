@@ -68,6 +68,8 @@ class Roster:
 
     def __init__(self) -> None:
         self._seats: dict[NodeId, Seat] = {}
+        self.present = 0
+        """How many edges are here now."""
 
     def find(self, edge: NodeId) -> Seat | None:
         """The seat of an edge that said Hello."""
@@ -108,14 +110,20 @@ class Roster:
         seat = self._seats.get(edge)
         if seat is None:
             seat = self._seats[edge] = Seat(edge, hello.boot, hello.samples, hello.event, hello.ticket)
+            self.present += 1
             return seat, Welcome.NEW
         kind = Welcome.KNOWN if seat.presence is Presence.ONLINE else Welcome.BACK
         if seat.boot != hello.boot:
             seat.boot, seat.samples, seat.event, seat.work = hello.boot, hello.samples, hello.event, None
             kind = Welcome.REBORN
         seat.ticket = max(seat.ticket, hello.ticket)
-        seat.presence, seat.is_silent, seat.bye = Presence.ONLINE, False, None
+        self.hear(seat)
         return seat, kind
+
+    def hear(self, seat: Seat) -> None:
+        """An edge that speaks is here."""
+        self._move(seat, Presence.ONLINE)
+        seat.is_silent, seat.bye = False, None
 
     def leave(self, edge: NodeId, bye: Bye) -> Seat | None:
         """Notes a Bye; one without a ledger is the last will of a broken link, after which the edge may return.
@@ -129,7 +137,12 @@ class Roster:
         seat.bye = bye
         if bye.releases is None:
             if seat.presence is Presence.ONLINE:
-                seat.presence = Presence.LOST
+                self._move(seat, Presence.LOST)
         else:
-            seat.presence, seat.work = Presence.GONE, None
+            self._move(seat, Presence.GONE)
+            seat.work = None
         return seat
+
+    def _move(self, seat: Seat, presence: Presence) -> None:
+        self.present += (presence is Presence.ONLINE) - (seat.presence is Presence.ONLINE)
+        seat.presence = presence

@@ -20,7 +20,9 @@ from common.privacy.accountant import Total, total
 Row = Mapping[str, Any]
 _STAMP = frozenset({"run", "node", "time", "kind"})
 UNIT = "one record"
-REPRODUCIBLE = "simulated: whoever has the seed, the cloud included, can subtract the noise"
+CONTRADICTED = "ledger contradicted"
+"""How the note begins of an edge whose ledger holds less than was received of it."""
+SIMULATED = "simulated DP: the noise of {} follows from a seed, and whoever has it, the cloud included, can subtract it"
 
 
 @dataclass
@@ -35,6 +37,7 @@ class _EdgeRows:
     refused: int = 0
     boots: set[str | None] = field(default_factory=set)
     bye: Row = field(default_factory=dict)
+    simulated: bool | None = None
 
 
 @dataclass
@@ -87,6 +90,8 @@ class _RunRows:
                 edge = self.edge(row)
                 edge.boots.add(row.get("boot"))
                 edge.bye = row
+                if "simulated" in row:  # of any process that ran it
+                    edge.simulated = bool(edge.simulated) or bool(row["simulated"])
             case "end":
                 self.end, self.ended = row, row["time"]
 
@@ -123,7 +128,7 @@ def summarise(experiment: Experiment, rows: Iterable[Row]) -> dict[str, Any]:
         "probes": run.probes,
         "rollbacks": run.rollbacks,
         "stages": run.stages,
-        "edges": [_edge(name, run.edges[name], costs) for name in sorted(run.edges)],
+        "edges": [_edge(name, run.edges[name], costs, experiment) for name in sorted(run.edges)],
     }
 
 
@@ -149,17 +154,17 @@ def _cost(event: Event, experiment: Experiment) -> Total:
 def claim_of(edge: _EdgeRows) -> tuple[float | None, str]:
     """The epsilon that may be claimed for all that an edge released in this run (None: none), and a note.
 
-    A ledger lives in its process and knows of no other one. So it counts only if no other process of this edge was
-    ever seen, and if it holds at least what this edge was seen to release.
+    Several processes may have run the edge if its ledger outlives them; one that does not knows of no other process.
+    Whichever it is, it counts only if it holds at least what this edge was seen to release.
     """
     if not edge.bye:
         return None, "no Bye: what this edge released is not known"
     note, seen = edge.bye.get("note", ""), edge.updates + edge.dropped + edge.answers
-    if len(edge.boots) != 1:
+    if len(edge.boots) != 1 and edge.bye.get("ledger_releases") is None:
         text = f"ledger restarted: {len(edge.boots)} processes ran this edge, each knows its own releases only"
-        return None, note if "restarted" in note else f"{text}; {note}"
+        return None, f"{text}; {note}"
     if edge.bye["releases"] < seen:
-        return None, f"ledger contradicted: it holds {edge.bye['releases']} releases, {seen} were received; {note}"
+        return None, f"{CONTRADICTED}: it holds {edge.bye['releases']} releases, {seen} were received; {note}"
     epsilon: float | None = edge.bye["epsilon"]
     return epsilon, note
 
@@ -175,19 +180,29 @@ def _promise(costs: Iterable[Total]) -> str:
 def _privacy(experiment: Experiment, run: _RunRows, costs: Mapping[Event, Total]) -> dict[str, Any]:
     events = [edge.event for edge in run.edges.values() if edge.event is not None]
     notes = sorted({cost.note for cost in costs.values()})
-    if any(cost.epsilon is not None for cost in costs.values()):
-        notes.append(REPRODUCIBLE)
+    simulated = [name for name in sorted(run.edges) if _is_simulated(run.edges[name], experiment)]
+    if simulated:
+        notes.append(SIMULATED.format("every edge" if len(simulated) == len(run.edges) else ", ".join(simulated)))
     return {
         "unit": UNIT,
         "adjacency": events[0].adjacency if events else experiment.privacy.adjacency,
         "mechanism": experiment.privacy.mechanism,
+        "simulated": bool(simulated) if run.edges else _is_simulated(_EdgeRows(), experiment),
         "note": "; ".join(notes),
     }
 
 
-def _edge(name: str, edge: _EdgeRows, costs: Mapping[Event, Total]) -> dict[str, Any]:
+def _is_simulated(edge: _EdgeRows, experiment: Experiment) -> bool:
+    """Whether its noise came from a seed: as it said on leaving, else as the experiment says."""
+    if edge.simulated is not None:
+        return edge.simulated
+    return experiment.privacy.randomness == "reproducible" and experiment.privacy.mechanism != "none"
+
+
+def _edge(name: str, edge: _EdgeRows, costs: Mapping[Event, Total], experiment: Experiment) -> dict[str, Any]:
     cost = costs.get(edge.event) if edge.event is not None else None
     epsilon, note = claim_of(edge)
+    is_sound = not note.startswith(CONTRADICTED)
     return {
         "id": name,
         "samples": edge.samples,
@@ -198,7 +213,10 @@ def _edge(name: str, edge: _EdgeRows, costs: Mapping[Event, Total]) -> dict[str,
         "releases": edge.bye.get("releases"),
         "epsilon_per_release": cost.epsilon if cost is not None else None,
         "epsilon_total": epsilon,
+        "ledger_releases": edge.bye.get("ledger_releases"),
+        "ledger_epsilon": edge.bye.get("ledger_epsilon") if is_sound else None,
         "dp_delta": edge.bye.get("dp_delta"),
+        "simulated": _is_simulated(edge, experiment),
         "note": note,
         "left": edge.bye.get("reason"),
     }

@@ -9,7 +9,8 @@ FederationError                                                          exit 1
 ├─ PrivacyError        never caught in a node: the shell halts it        exit 1
 │   ├─ BudgetExhausted
 │   ├─ SensitivityError
-│   └─ UnsupportedEvent
+│   ├─ UnsupportedEvent
+│   └─ LedgerError      the ledger is missing, damaged, another's, or full     exit 7
 ├─ DataError           missing or corrupt data set, empty shard          exit 3
 ├─ TransportError      broker unreachable, connection lost for good      exit 4
 ├─ DeployError         a host, an image, a container (lab only)          exit 5
@@ -49,6 +50,10 @@ class ConfigError(FederationError):
         self.faults: Sequence[Fault] = (faults,) if isinstance(faults, Fault) else tuple(faults)
         super().__init__("\n".join(str(fault) for fault in self.faults))
 
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[Sequence[Fault]]]:
+        """Between processes it goes by its faults, not by its text."""
+        return type(self), (self.faults,)
+
 
 class WireError(FederationError):
     """Bytes that are not a message of this project, or too large, or of another version."""
@@ -80,6 +85,12 @@ class SensitivityError(PrivacyError):
 
 class UnsupportedEvent(PrivacyError):
     """No accountant here covers this event."""
+
+
+class LedgerError(PrivacyError):
+    """The edge's ledger cannot be relied on: missing, damaged, of other records, in use, or not writable."""
+
+    exit_code = 7
 
 
 class DataError(FederationError):

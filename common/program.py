@@ -33,7 +33,11 @@ _FREQUENT = frozenset({"update", "release", "report", "local"})  # kinds of rows
 
 @dataclass(frozen=True)
 class Call:
-    """How a program was called. `alive`: file that is touched as long as the node's loop turns."""
+    """How a program was called.
+
+    `alive`: file that is touched as long as the node's loop turns. `ledger`: the folder of ledgers, `is_ledger_given`:
+    by an argument, so that it is meant whatever the experiment says of the noise.
+    """
 
     experiment: Experiment
     run: str
@@ -41,6 +45,8 @@ class Call:
     out: Path
     alive: Path | None
     edge: str | None
+    ledger: Path | None = None
+    is_ledger_given: bool = False
 
 
 def parse(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Call:
@@ -59,6 +65,7 @@ def parse(program: str, arguments: Sequence[str], environment: Mapping[str, str]
     add("--alive", type=Path, metavar="FILE", help="touched while the program works, for health checks (or ALIVE)")
     if program == "edge":
         add("--id", metavar="ID", help="such as edge-0001 (or EDGE_ID; or EDGE_INDEX or the container's name tell it)")
+        add("--ledger", type=Path, metavar="DIR", help="folder of ledgers, kept from run to run (or LEDGER)")
         add("--index", type=int, metavar="I", help="1, 2, ...: the same as --id edge-0001, ...")
     given = parser.parse_args(arguments)
     file = given.experiment or _path(environment, "EXPERIMENT")
@@ -76,7 +83,9 @@ def parse(program: str, arguments: Sequence[str], environment: Mapping[str, str]
     edge = None
     if program == "edge":
         edge = given.id or (f"edge-{given.index:04d}" if given.index is not None else None)
-    return Call(experiment, run, broker, out, given.alive or _path(environment, "ALIVE"), edge)
+    alive, ledger = given.alive or _path(environment, "ALIVE"), getattr(given, "ledger", None)
+    kept = ledger or _path(environment, "LEDGER")
+    return Call(experiment, run, broker, out, alive, edge, kept, is_ledger_given=ledger is not None)
 
 
 def _path(environment: Mapping[str, str], name: str) -> Path | None:

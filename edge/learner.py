@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from common.errors import RemoteProtocolError
 from common.events import Event
-from common.models.spec import Inputs, Labels, ModelSpec
+from common.models.spec import Inputs, Labels, ModelSpec, Sum
 from common.privacy.ledger import Ledger
 from common.privacy.plan import PrivacyPlan
 from common.privacy.probes import ProbePlan
@@ -38,12 +38,12 @@ class Shard:
 class Randomness:
     """Where batches and noise come from: two generators that nothing else draws from.
 
-    From a recorded seed, as here, the noise can be recomputed and subtracted: that is simulated privacy. A secure
-    source goes in at the same place.
+    `simulated`: they follow from a recorded seed, so that whoever has it can draw the noise again and subtract it.
     """
 
     sampling: np.random.Generator
     noise: np.random.Generator
+    simulated: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,51 +70,62 @@ class Learner:
     ) -> None:
         self.plan = plan
         self.ledger = ledger
+        self.simulated = randomness.simulated and plan.private
+        """What it releases is private only for those who do not have the seed."""
         self.drawn = 0
         """Records drawn so far. Private: for this edge's own records only."""
         self._probes = probes
-        self._answered = 0
         self._model = model
         self._shard = shard
         self._l2 = np.float32(l2)
         self._sampling, self._noise = randomness.sampling, randomness.noise
 
-    def gradient(self, flat: Flat, clip_norm: float | None) -> tuple[Flat, Event]:
+    def gradient(self, flat: Flat, clip_norm: float | None, ticket: int = 0) -> tuple[Flat, Event]:
         """A released gradient at these parameters [dimension]: bounded, averaged, noised; and its event.
+
+        Args:
+            flat: the parameters.
+            clip_norm: the bound that the cloud asks for.
+            ticket: the work that this answers, for the ledger.
 
         Raises:
             RemoteProtocolError: the plan refuses this clip norm.
-            BudgetExhausted: nothing was released.
+            BudgetExhausted, LedgerError: nothing was released.
         """
         self.plan.accept(clip_norm)
         indices = self.plan.draw(self._sampling)
         self.drawn += indices.size
         inputs, labels = self._shard.inputs[indices], self._shard.labels[indices]
         if self.plan.clip_each and clip_norm is not None:
-            total = self._model.clipped_sum(flat, inputs, labels, clip_norm)
+            total: Sum | Flat = self._model.clipped_sum(flat, inputs, labels, clip_norm)
         else:
             total = self._model.gradient_sum(flat, inputs, labels)
         bounded = self.plan.bound(total, clip_norm)
-        self.ledger.charge(self.plan.event)
+        self.ledger.charge(self.plan.event, ticket)
         release = self.plan.perturb(bounded, self._noise)
         if self._l2 == 0.0:
             return release.flat, release.event
         return release.flat + self._l2 * flat, release.event
 
-    def look(self, flat: Flat, cap: float, bound: float) -> tuple[Event, tuple[float, float]]:
+    def look(self, flat: Flat, cap: float, bound: float, ticket: int = 0) -> tuple[Event, tuple[float, float]]:
         """A released answer to a probe at these parameters [dimension], and its event.
 
         Raises:
-            RemoteProtocolError: more probes than this edge has set noise aside for.
-            BudgetExhausted: nothing was released.
+            RemoteProtocolError: more probes in this run than this edge has set noise aside for.
+            BudgetExhausted, LedgerError: nothing was released.
         """
-        if self._probes is None or self._answered >= self._probes.most:
-            most = 0 if self._probes is None else self._probes.most
-            raise RemoteProtocolError(f"probe {self._answered + 1}: expected at most {most}")
-        self._answered += 1
+        if self._probes is None:
+            raise RemoteProtocolError("probe: expected at most 0, for no noise was set aside for any")
+        if (answered := self._answered(self._probes.plan)) >= self._probes.most:
+            raise RemoteProtocolError(f"probe {answered + 1}: expected at most {self._probes.most}")
         losses, norms = self._through(flat, self._probes.plan.draw(self._sampling))
-        self.ledger.charge(self._probes.plan.event)
+        self.ledger.charge(self._probes.plan.event, ticket)
         return self._probes.plan.answer(losses, norms, cap, bound, self._noise)
+
+    def _answered(self, plan: ProbePlan) -> int:
+        """Probes answered in this run, by earlier processes of this edge too, by what the ledger holds of them."""
+        events = self.ledger.events
+        return sum(count for event, count in events.items() if event.dimension == plan.event.dimension)
 
     def _through(self, flat: Flat, indices: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Loss and gradient norm of these records, each [drawn]."""

@@ -16,11 +16,14 @@ TERMINATE_GRACE = 5.0
 class Fleet:
     """A cloud and its edges. A context: leaving it, however, ends whatever still runs."""
 
-    def __init__(self, folder: RunFolder, edges: Sequence[str], arguments: Sequence[str]) -> None:
-        """`arguments` are those that both programs take."""
+    def __init__(
+        self, folder: RunFolder, edges: Sequence[str], arguments: Sequence[str], edge_arguments: Sequence[str] = ()
+    ) -> None:
+        """`arguments` are those that both programs take, `edge_arguments` what edges take besides."""
         self._folder = folder
         self._names = tuple(edges)
         self._arguments = tuple(arguments)
+        self._edge_arguments = tuple(edge_arguments)
         self._children: list[Child] = []
         self._told: set[str] = set()
 
@@ -30,7 +33,8 @@ class Fleet:
             self._children.append(start("cloud", "cloud", self._arguments, self._folder.log("cloud")))
             for name in self._names:
                 log = self._folder.log(name)
-                self._children.append(start(name, "edge", (*self._arguments, "--id", name), log))
+                own = (*self._arguments, *self._edge_arguments, "--id", name)
+                self._children.append(start(name, "edge", own, log))
         except BaseException:
             self.kill()
             raise

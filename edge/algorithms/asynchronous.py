@@ -11,16 +11,14 @@ and the run goes on without it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pydantic import Field
 
-from common.errors import BudgetExhausted, RemoteProtocolError, TransportError
+from common.errors import BudgetExhausted, LedgerError, RemoteProtocolError, TransportError
 from common.events import Event
-from common.experiment import Positive, Section
 from common.messages import Answer, Bye, Hello, Message, Model, Probe, Refusal, Report, Running, Stop, Update
 from common.node import CLOUD, CONNECTED, INTERRUPTED, Effect, Halt, NodeId, Record, Seconds, Send, Wake
-from common.privacy.accountant import Method, Total
+from common.section import Positive, Section
 from common.tensors import Tensors
 from edge.learner import Learner
 
@@ -42,29 +40,14 @@ class Settings(Section):
     probe_share: float = Field(default=0.1, gt=0, lt=1, description="of the privacy budget, set aside for probes")
 
 
-@dataclass(frozen=True)
-class Past:
-    """Earlier processes of this edge in this run: how many started, by the edge's own records.
-
-    The ledger lives in memory. What an earlier process released is part of the same run, but not of this ledger; so
-    no total is claimed then, whatever the cloud says of itself.
-    """
-
-    starts: int = 0
-
-
 class AsynchronousEdge:
     """Answers tickets, each once; the `Learner` has the records and the ledger."""
 
-    def __init__(
-        self, hello: Hello, learner: Learner, settings: Settings, dp_delta: float, past: Past | None = None
-    ) -> None:
-        """`past`: what earlier processes of this edge did."""
+    def __init__(self, hello: Hello, learner: Learner, settings: Settings, dp_delta: float) -> None:
         self._hello = hello
         self._learner = learner
         self._settings = settings
         self._dp_delta = dp_delta
-        self._past = past if past is not None else Past()
         self._ticket = hello.ticket
         self._last: Hello | Update | Answer = hello
         self._cloud: str | None = None
@@ -78,7 +61,8 @@ class AsynchronousEdge:
     def start(self, now: Seconds) -> Sequence[Effect]:
         """Says Hello."""
         self._heard = now
-        row = {"boot": self._hello.boot, "start": self._past.starts + 1}
+        ledger = self._learner.ledger
+        row = {"boot": self._hello.boot, "releases": ledger.releases, "ledger_releases": ledger.held_releases}
         return [Record("start", row), *self._say(), Wake("report", self._settings.report_every)]
 
     def on_message(self, sender: NodeId, message: Message, now: Seconds) -> Sequence[Effect]:
@@ -162,14 +146,14 @@ class AsynchronousEdge:
             answer = self._update(message) if isinstance(message, Model) else self._answer(message)
         except BudgetExhausted as error:  # a promise kept, not broken: nothing was released
             return self._leave(f"budget spent: {error}", 0)
-        except RemoteProtocolError as error:
-            return self._leave(str(error), 1)
+        except (RemoteProtocolError, LedgerError) as error:  # so was nothing here
+            return self._leave(str(error), error.exit_code)
         self._last = answer
         row = {"ticket": answer.ticket, "version": answer.version, "event": self._row(answer.event)}
         return [Record("release", row), *self._say()]
 
     def _update(self, model: Model) -> Update:
-        flat, event = self._learner.gradient(model.tensors.flat, model.directive.clip_norm)
+        flat, event = self._learner.gradient(model.tensors.flat, model.directive.clip_norm, model.ticket)
         return Update(
             ticket=model.ticket,
             version=model.version,
@@ -179,7 +163,7 @@ class AsynchronousEdge:
         )
 
     def _answer(self, probe: Probe) -> Answer:
-        event, values = self._learner.look(probe.tensors.flat, probe.cap, probe.bound)
+        event, values = self._learner.look(probe.tensors.flat, probe.cap, probe.bound, probe.ticket)
         return Answer(ticket=probe.ticket, version=probe.version, event=event, values=values)
 
     def _row(self, event: Event) -> dict[str, object]:
@@ -192,7 +176,7 @@ class AsynchronousEdge:
         """Numbers that are public (the total of releases) to the cloud; private ones to this edge's records only."""
         ledger = self._learner.ledger
         metrics = {"releases": float(ledger.releases)}
-        total = self._total("quick") if self._is_quick() else None
+        total = ledger.total(self._dp_delta, "quick") if self._is_quick() else None
         if total is not None and total.epsilon is not None:
             metrics["epsilon"] = total.epsilon
         return [
@@ -206,22 +190,32 @@ class AsynchronousEdge:
         slow = ("gaussian", "poisson", "replace_one")
         return all((event.mechanism, event.sampling, event.adjacency) != slow for event in self._learner.ledger.events)
 
-    def _total(self, method: Method) -> Total:
-        if self._past.starts > 0:
-            note = "ledger restarted: what earlier processes of this edge released in this run is not counted"
-            return Total(None, self._dp_delta, note)
-        return self._learner.ledger.total(self._dp_delta, method)
-
     def _leave(self, reason: str, exit_code: int) -> Sequence[Effect]:
         self._is_over = True
-        total = self._total("pld")
+        bye = self._bye(reason, failed=exit_code != 0)
+        return [Record("bye", bye.model_dump(mode="json", exclude={"kind"})), Send(CLOUD, bye), Halt(reason, exit_code)]
+
+    def _bye(self, reason: str, failed: bool) -> Bye:
+        """The account of what was released: in this run, and, if the ledger outlives it, since the ledger was begun."""
+        ledger = self._learner.ledger
+        total = ledger.total(self._dp_delta)
         bye = Bye(
             reason=reason[:500],
             boot=self._hello.boot,
-            failed=exit_code != 0,
-            releases=self._learner.ledger.releases,
+            failed=failed,
+            releases=ledger.releases,
             epsilon=total.epsilon,
             dp_delta=total.dp_delta,
+            simulated=self._learner.simulated,
             note=total.note[:500],
         )
-        return [Record("bye", bye.model_dump(mode="json", exclude={"kind"})), Send(CLOUD, bye), Halt(reason, exit_code)]
+        if not ledger.is_durable:
+            return bye
+        held = total if ledger.held == ledger.events else ledger.held_total(self._dp_delta)
+        notes = [total.note]
+        if held.epsilon is None and total.epsilon is not None:
+            notes.append(f"since the ledger was begun: {held.note}")
+        if held.epsilon is not None and ledger.is_simulated and not self._learner.simulated:
+            notes.append("since the ledger was begun: simulated, for noise of earlier runs came from a seed")
+        found = {"ledger_releases": ledger.held_releases, "ledger_epsilon": held.epsilon}
+        return bye.model_copy(update=found | {"note": "; ".join(notes)[:500]})

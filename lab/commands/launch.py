@@ -18,11 +18,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--broker", metavar="HOST[:PORT]", help="a broker that runs already (default: start one here)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default: runs/<name>-<time>)")
     parser.add_argument("--run", metavar="ID", help="run id, [a-z0-9-] (default: <name>-<time>)")
+    parser.add_argument(
+        "--ledger", type=Path, metavar="DIR", help="folder of the edges' ledgers (default: in ledgers/)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress, only what matters")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Launches; the run's exit code."""
+    from common.answers import Answers, cache_folder  # noqa: PLC0415
     from lab.launch import Request, launch  # noqa: PLC0415 - imports models, data and the broker
 
     overrides = list(arguments.overrides)
@@ -35,5 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         out=arguments.out,
         run=arguments.run,
         quiet=arguments.quiet,
+        ledger=arguments.ledger,
+        ask=Answers(cache_folder(arguments.environment)).ask,
     )
     return launch(request, sys.stdout)

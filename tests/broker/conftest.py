@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from programs import Programs, Start
 from toys import Mosquitto, Place
 
 from common.address import Address
 from common.broker import choose
+from common.experiment import Experiment
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +62,20 @@ def own_broker(own: Callable[..., Mosquitto]) -> Mosquitto:
 @pytest.fixture
 def own_place(own_broker: Mosquitto, place_at: Callable[[Address], Place]) -> Place:
     return place_at(own_broker.address)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Start]:
+    made: list[Programs] = []
+
+    def make(plan: Experiment, broker: Address) -> Programs:
+        folder = tmp_path / f"programs-{len(made)}"
+        folder.mkdir()
+        made.append(Programs(folder, plan, broker))
+        return made[-1]
+
+    yield make
+    for one in made:
+        for process in one.processes.values():
+            process.kill()
+            process.wait()

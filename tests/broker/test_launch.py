@@ -25,7 +25,7 @@ EXPERIMENT: dict[str, Any] = {
     "data": {"name": "digits", "edges": 3},
     "model": {"name": "softmax"},
     "algorithm": {"name": "mapa", "batch_size": 12},
-    "privacy": {"mechanism": "gaussian", "noise_multiplier": 0.5},
+    "privacy": {"mechanism": "gaussian", "noise_multiplier": 0.5, "randomness": "reproducible"},
     "stop": {"updates": 600},
     "evaluation": {"every": 100},
 }
@@ -65,6 +65,7 @@ class Launched:
         self.folder = tmp_path / "run"
         self.output = tmp_path / "output.txt"
         command = [sys.executable, "-m", "lab", "launch", str(file), "--out", str(self.folder), *arguments]
+        command += ["--ledger", str(tmp_path / "ledgers")]
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
 
@@ -77,7 +78,7 @@ class Launched:
 
     def updates(self) -> int:
         try:
-            return (self.folder / "cloud" / "records.jsonl").read_text().count('"kind": "update"')
+            return (self.folder / "cloud" / "records.jsonl").read_text().count('"kind":"update"')
         except OSError:
             return 0
 

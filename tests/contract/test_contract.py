@@ -175,8 +175,6 @@ def test_edges_may_come_late_leave_and_come_back(name: str, mode: str) -> None:
     check_invariants(pump)
     summary = summarise(plan, pump.stamped())
     assert (summary["state"], summary["updates"]) == ("complete", 120)
-    first, *others = summary["edges"]
-    assert first["epsilon_total"] is None
-    if plan.privacy.mechanism != "none":
-        assert "restarted" in first["note"]
-        assert all(edge["epsilon_total"] is not None for edge in others)
+    if plan.privacy.mechanism != "none":  # the ledger of the edge that came back holds what both its processes released
+        assert all(edge["epsilon_total"] is not None for edge in summary["edges"])
+    assert all(edge["releases"] >= edge["updates"] + edge["dropped"] + edge["answers"] for edge in summary["edges"])

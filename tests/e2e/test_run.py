@@ -20,10 +20,15 @@ import pytest
 from docker.models.containers import Container
 from stack import Stack, engine, rows
 
+from edge.ledger_database import look
+from lab.ledger import compare
+
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900)]
 
 RUN = "with-trouble"
 KILLED = "edge-0003"
+NOISE = "secure"
+"""So that the ledgers are on their volume, and outlive the run."""
 CUT = 20.0
 """Seconds that the cloud is out of the network."""
 
@@ -40,6 +45,25 @@ class Finished:
     @property
     def folder(self) -> Path:
         return self.stack.results / RUN
+
+    @property
+    def ledgers(self) -> Path:
+        """A copy of the volume."""
+        copy = self.stack.results.parent / "ledgers"
+        if not copy.exists():
+            copy.mkdir()
+            engine().containers.run(
+                "eclipse-mosquitto:2",
+                entrypoint=["cp", "-R", "/volume/.", "/copy"],
+                user="0:0",
+                volumes={
+                    f"{self.stack.project}_ledger": {"bind": "/volume", "mode": "ro"},
+                    str(copy): {"bind": "/copy", "mode": "rw"},
+                },
+                tmpfs={"/mosquitto/data": "", "/mosquitto/log": ""},
+                remove=True,
+            )
+        return copy
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -94,7 +118,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
     """The demo with one edge more than there are shards, through all the trouble."""
     folder = tmp_path_factory.mktemp("run")
     # Six replicas for five shards: the sixth finds none and fails. The later --set wins over that of EDGES.
-    settings = {"MAPA_RUN": RUN, "EDGES": "6", "MAPA_ARGS": "--set data.edges=5 --set stop.updates=15000"}
+    settings = {
+        "MAPA_RUN": RUN,
+        "EDGES": "6",
+        "MAPA_ARGS": f"--set data.edges=5 --set stop.updates=15000 --set privacy.randomness={NOISE}",
+    }
     stack = Stack("mapa-test-run", folder / "results", settings)
     stack.remove()
     program = stack.start("make", "up")
@@ -157,6 +185,17 @@ def test_every_applied_update_is_a_release_in_its_edges_ledger(finished: Finishe
         applied = {row["ticket"] for row in finished.of_kind("update") if row["applied"] and row["edge"] == edge}
         assert applied <= released.keys()
         assert max(released.values()) == 1
+
+
+def test_the_ledgers_hold_every_release_of_the_killed_edge_too(finished: Finished) -> None:
+    expected = {f"edge-{number:04d}" for number in range(1, 6)}
+    assert {path.stem for path in finished.ledgers.glob("*.db")} == expected
+    assert compare(finished.ledgers, finished.folder) == dict.fromkeys(sorted(expected), "")
+    for edge in json.loads((finished.folder / "summary.json").read_text())["edges"]:
+        content = look(finished.ledgers / f"{edge['id']}.db")
+        assert edge["releases"] == edge["ledger_releases"] == content.releases
+        assert edge["epsilon_total"] > 0
+        assert len(content.lives) == (2 if edge["id"] == KILLED else 1)
 
 
 def test_the_killed_edge_came_back_as_itself(finished: Finished) -> None:

@@ -101,14 +101,58 @@ def test_a_whole_run() -> None:
         "releases": 3,
         "epsilon_per_release": alone,
         "epsilon_total": 1.5,
+        "ledger_releases": None,
+        "ledger_epsilon": None,
         "dp_delta": 1e-5,
+        "simulated": True,
         "note": "by PLD",
         "left": "updates reached",
     }
     assert (second["id"], second["updates"], second["dropped"], second["refused"]) == ("edge-0002", 1, 1, 1)
     assert (second["releases"], second["epsilon_total"]) == (4, 2.5)
     assert summary["privacy"]["unit"] == "one record"
-    assert "seed" in summary["privacy"]["note"]
+    assert summary["privacy"]["simulated"]
+    assert "simulated DP: the noise of every edge follows from a seed" in summary["privacy"]["note"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "said", "found", "label"),
+    [
+        ("secure", (False, False), (False, False), None),
+        ("secure", (None, None), (False, False), None),
+        ("secure", (False, True), (False, True), "the noise of edge-0002 follows"),
+        ("reproducible", (True, True), (True, True), "the noise of every edge follows"),
+        ("reproducible", (None, False), (True, False), "the noise of edge-0001 follows"),
+        ("reproducible", (False, False), (False, False), None),
+    ],
+)
+def test_what_an_edge_says_of_its_noise_counts_and_else_what_the_experiment_says(
+    declared: str, said: tuple[bool | None, ...], found: tuple[bool, ...], label: str | None
+) -> None:
+    """The cloud's file may say something else than that of an edge's host."""
+    rows = [row for row in run() if row["kind"] != "bye"]
+    for edge, simulated in zip(("edge-0001", "edge-0002"), said, strict=True):
+        if simulated is not None:
+            rows.append(bye(7.0, edge, simulated=simulated))
+    summary = summarise(experiment(privacy__randomness=declared), rows)
+    assert tuple(edge["simulated"] for edge in summary["edges"]) == found
+    assert summary["privacy"]["simulated"] is any(found)
+    assert ("simulated DP" in summary["privacy"]["note"]) is (label is not None)
+    assert label is None or label in summary["privacy"]["note"]
+
+
+def test_one_seeded_process_of_an_edge_is_enough() -> None:
+    rows = [*run(), bye(8.5, "edge-0001", simulated=True), bye(8.6, "edge-0001", simulated=False)]
+    assert [edge["simulated"] for edge in summarise(experiment(privacy__randomness="secure"), rows)["edges"]] == [
+        True,
+        False,
+    ]
+
+
+def test_before_any_edge_joins_the_experiment_decides() -> None:
+    for randomness, is_simulated in (("secure", False), ("reproducible", True)):
+        assert summarise(experiment(privacy__randomness=randomness), [])["privacy"]["simulated"] is is_simulated
+    assert not summarise(experiment(privacy={"mechanism": "none"}, algorithm__name="asgd"), [])["privacy"]["simulated"]
 
 
 @pytest.mark.parametrize(
@@ -165,6 +209,21 @@ def test_an_edge_of_several_processes_has_no_total() -> None:
     assert first["epsilon_total"] is None
     assert "restarted" in first["note"]
     assert second["epsilon_total"] == 2.5
+
+
+@pytest.mark.parametrize(("releases", "is_believed"), [(3, True), (4, True), (2, False)])
+def test_a_ledger_that_outlives_its_processes_is_believed_if_it_holds_what_was_received(
+    releases: int, is_believed: bool
+) -> None:
+    rows = [row for row in run() if row["kind"] != "bye" or row["edge"] != "edge-0001"]
+    rows.insert(8, joined(3.6, "edge-0001", boot="b2"))
+    rows.append(
+        bye(7.0, "edge-0001", boot="b2", releases=releases, epsilon=1.7, ledger_releases=90, ledger_epsilon=8.0)
+    )
+    first = summarise(experiment(), rows)["edges"][0]
+    assert first["ledger_releases"] == 90
+    assert (first["epsilon_total"], first["ledger_epsilon"]) == ((1.7, 8.0) if is_believed else (None, None))
+    assert ("contradicted" in first["note"]) is not is_believed
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,21 @@ def test_the_experiments_broker_comes_last(file: Path) -> None:
     assert call(file, "--set", "broker.host=third").broker.host == "third"
 
 
+def test_where_ledgers_are_and_whether_somebody_said_so(file: Path) -> None:
+    told = [
+        call(file, "--broker", "b", "--ledger", "/mine", LEDGER="/theirs"),
+        call(file, "--broker", "b", LEDGER="/theirs"),
+        call(file, "--broker", "b"),
+        call(file, "--broker", "b", program="cloud", LEDGER="/theirs"),
+    ]
+    assert [(one.ledger, one.is_ledger_given) for one in told] == [
+        (Path("/mine"), True),
+        (Path("/theirs"), False),
+        (None, False),
+        (Path("/theirs"), False),  # which it does not need
+    ]
+
+
 def test_an_index_names_an_edge(file: Path) -> None:
     assert call(file, "--broker", "b", "--index", "12").edge == "edge-0012"
 

@@ -19,12 +19,12 @@ from common.messages import (
 )
 from common.models import build_model
 from common.node import CLOUD, Effect, Halt, Record, Send, Wake
-from common.privacy.ledger import Ledger
+from common.privacy.ledger import Budget, Ledger, Store
 from common.privacy.plan import PrivacyPlan
 from common.privacy.probes import ProbePlan
 from common.seeds import stream
 from common.tensors import Tensors
-from edge.algorithms.asynchronous import AsynchronousEdge, Past, Settings
+from edge.algorithms.asynchronous import AsynchronousEdge, Settings
 from edge.learner import Learner, Probes, Randomness, Shard
 
 MODEL = build_model(ModelChoice(name="softmax"), (4,), 3)
@@ -34,10 +34,10 @@ EVENT = Event(mechanism="gaussian", noise_multiplier=2.0, dimension=MODEL.layout
 class Talk:
     """An edge and the effects of the last event."""
 
-    def __init__(self, past: Past | None = None, most: int | None = None, ceiling: float | None = None) -> None:
+    def __init__(self, most: int | None = None, ceiling: float | None = None, store: Store | None = None) -> None:
         rng = np.random.default_rng(5)
         shard = Shard(MODEL.prepare(rng.normal(size=(20, 4)).astype(np.float32), 1.0), rng.integers(3, size=20))
-        self.ledger = Ledger(most)
+        self.ledger = Ledger(Budget(most), store)
         probing = ProbePlan(Event(mechanism="gaussian", noise_multiplier=5.0, dimension=2), 20)
         learner = Learner(
             MODEL,
@@ -48,7 +48,7 @@ class Talk:
             probes=Probes(probing, 3),
         )
         hello = Hello(digest="a" * 64, boot="b1", samples=20, event=EVENT)
-        self.node = AsynchronousEdge(hello, learner, Settings(), 1e-5, past)
+        self.node = AsynchronousEdge(hello, learner, Settings(), 1e-5)
         self.effects: Sequence[Effect] = self.node.start(0.0)
 
     def hear(self, message: Message, sender: str = CLOUD) -> Sequence[Effect]:

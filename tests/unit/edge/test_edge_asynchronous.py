@@ -8,14 +8,14 @@ from edge_talk import EVENT, MODEL, Talk
 from common.messages import Answer, Directive, Hello, Model, Refusal, Report, Running, Stop, Update
 from common.node import CONNECTED, INTERRUPTED, Halt
 from common.tensors import Tensors
-from edge.algorithms.asynchronous import MOST_REFUSALS, MOST_UNREAD, Past
+from edge.algorithms.asynchronous import MOST_REFUSALS, MOST_UNREAD
 
 
 def test_it_says_hello_until_it_gets_work() -> None:
     talk = Talk()
     (hello,) = talk.said()
     assert talk.wakes() == {"repeat": 1.0, "report": 5.0}
-    assert talk.rows("start") == [{"boot": "b1", "start": 1}]
+    assert talk.rows("start") == [{"boot": "b1", "releases": 0, "ledger_releases": 0}]
     talk.wake("repeat")
     assert talk.said() == [hello]
     talk.wake(CONNECTED)
@@ -237,23 +237,6 @@ def test_interrupted_it_says_bye() -> None:
     talk.wake(INTERRUPTED)
     assert (talk.bye().reason, talk.bye().failed) == ("interrupted", False)
     assert talk.halt() is not None
-
-
-@pytest.mark.parametrize(("past", "claims"), [(Past(), True), (Past(1), False), (Past(7), False)])
-@pytest.mark.parametrize("clouds", [(), ("c1",), ("c1", "c2")])  # whatever the cloud says of itself
-def test_a_ledger_that_began_anew_claims_no_total(past: Past, clouds: tuple[str, ...], claims: bool) -> None:
-    talk = Talk(past)
-    for cloud in clouds:
-        talk.hear(Running(boot=cloud, digest="a" * 64))
-    talk.model(1)
-    talk.wake("report")
-    (report,) = talk.said()
-    assert isinstance(report, Report)
-    assert ("epsilon" in report.metrics) == claims
-    talk.hear(Stop(reason="done"))
-    bye = talk.bye()
-    assert (bye.epsilon is not None) == claims
-    assert ("restarted" in bye.note) != claims
 
 
 def test_an_unknown_wake_up_does_nothing() -> None:

@@ -1,0 +1,41 @@
+"""Where a launch lets edges keep their ledgers: by default one folder for each way of dealing the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import experiment
+
+from lab.launch import Request, _ledger, holders_of
+
+FILE = Path("x.yaml")
+
+
+def test_secure_ledgers_outlive_the_run() -> None:
+    (option, folder) = _ledger(Request(FILE), plan := experiment(privacy__randomness="secure"))
+    assert (option, Path(folder)) == ("--ledger", Path("ledgers").absolute() / holders_of(plan))
+
+
+def test_those_of_simulated_privacy_belong_to_the_run_unless_somebody_says_where() -> None:
+    plan = experiment(privacy__randomness="reproducible")
+    assert _ledger(Request(FILE), plan) == ()
+    for randomness in ("secure", "reproducible"):
+        plan = experiment(privacy__randomness=randomness)
+        assert _ledger(Request(FILE, ledger=Path("/kept")), plan) == ("--ledger", "/kept")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({"privacy__noise_multiplier": 9.0, "stop__updates": 5, "model": {"name": "mlp"}, "name": "other"}, True),
+        ({"data__root": "/elsewhere"}, True),
+        ({"seed": 4}, False),
+        ({"data__edges": 4}, False),
+        ({"data__partition": {"kind": "dirichlet", "alpha": 0.5}}, False),
+        ({"data__classes": "halves"}, False),
+    ],
+)
+def test_the_same_holders_have_the_same_folder(changes: dict[str, Any], is_same: bool) -> None:
+    assert (holders_of(experiment(**changes)) == holders_of(experiment())) == is_same
