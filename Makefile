@@ -45,7 +45,7 @@ bench: .venv/developing  ## the measurements
 	for script in bench/*.py; do $(BIN)/python "$$script" || exit; done
 
 clean:  ## remove what was built and installed; results stay
-	rm -rf .venv build *.egg-info .coverage .*_cache .hypothesis
+	rm -rf .venv build *.egg-info .coverage* .*_cache .hypothesis
 
 .venv/installed: pyproject.toml
 	@echo "installing into .venv (once; most of the time goes into PyTorch)"

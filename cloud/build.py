@@ -18,13 +18,14 @@ from cloud.roster import Roster
 from cloud.training import Training
 from common import data
 from common.errors import ConfigError, Fault
-from common.evaluation import evaluate
-from common.experiment import Experiment, Section, edge_ids, faults_of
+from common.evaluation import evaluate, gradient_norm
+from common.experiment import Experiment, edge_ids, faults_of
 from common.models import build_model
 from common.models.spec import ModelSpec
 from common.node import Effect
 from common.privacy.declaration import adjacency_of
 from common.privacy.noise import kappa
+from common.section import Section
 from common.seeds import stream
 from common.tensors import Layout, Tensors
 
@@ -199,6 +200,9 @@ def _scorer(experiment: Experiment, model: ModelSpec) -> Callable[[Tensors], Map
 
     def score(tensors: Tensors) -> Mapping[str, float]:
         result = evaluate(model, tensors.flat, inputs, test.labels)
-        return {"accuracy": result.accuracy, "loss": result.loss}
+        scores = {"accuracy": result.accuracy, "loss": result.loss}
+        if experiment.evaluation.gradient:
+            scores["gradient_norm"] = gradient_norm(model, tensors.flat, inputs, test.labels)
+        return scores
 
     return score

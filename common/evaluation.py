@@ -1,8 +1,10 @@
-"""How good parameters are on a held-out set: accuracy and mean loss."""
+"""How good parameters are on a held-out set: accuracy, mean loss, and how long the gradient is there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
 
 from common.errors import DataError
 from common.models.spec import Inputs, Labels, ModelSpec
@@ -15,6 +17,15 @@ class Score:
 
     accuracy: float
     loss: float
+
+
+def gradient_norm(model: ModelSpec, flat: Flat, inputs: Inputs, labels: Labels, batch: int = 1024) -> float:
+    """The l2 norm of the mean gradient over the records, without the regulariser; arguments as of `evaluate`."""
+    total = np.zeros(model.layout.size)
+    for start in range(0, len(labels), batch):
+        rows = slice(start, start + batch)
+        total += model.gradient_sum(flat, inputs[rows], labels[rows])
+    return float(np.linalg.norm(total)) / len(labels)
 
 
 def evaluate(model: ModelSpec, flat: Flat, inputs: Inputs, labels: Labels, batch: int = 1024) -> Score:

@@ -7,6 +7,7 @@ beside the code that reads them validates them. `load` reads a file, applies ove
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -14,29 +15,23 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, ValidationError
+from pydantic import Field, FiniteFloat, ValidationError
 
 from common.errors import ConfigError, Fault
 from common.events import Adjacency, Mechanism, Sampling, Strength
+from common.fleet import Fleet
+from common.section import Positive, Section, Slug
 
 SMALLEST_CLIP, LARGEST_CLIP = 1e-20, 1e20
 """Bounds on a clip norm: beyond, float32 cannot carry the noise."""
 
-Positive = Annotated[FiniteFloat, Field(gt=0)]
 ClipNorm = Annotated[FiniteFloat, Field(ge=SMALLEST_CLIP, le=LARGEST_CLIP)]
-Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,47}$")]
-
-
-class Section(BaseModel):
-    """A part of the experiment: immutable, unknown keys refused, no silent conversion between types."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Partition(Section):
     """How the training records are dealt out to the edges."""
 
-    kind: Literal["iid", "dirichlet", "shards", "writer"] = "iid"
+    kind: Literal["iid", "dirichlet", "shards", "writer", "own"] = "iid"
     alpha: Positive = Field(default=0.5, description="dirichlet: concentration; small is more skewed")
     minimum: int = Field(default=1, ge=1, description="dirichlet: fewest records of an edge")
     shards_per_edge: int = Field(default=2, ge=1, description="shards: label-sorted pieces of each edge")
@@ -67,8 +62,8 @@ class Algorithm(Section):
     rigour: Literal["rigorous", "paper"] = "rigorous"
     mode: Literal["async", "sync"] = "async"
     batch_size: int = Field(default=12, ge=1, description="records of one edge step (expected, if Poisson)")
-    cloud: dict[str, Any] = {}
-    edge: dict[str, Any] = {}
+    cloud: dict[str, Any] = Field(default_factory=dict)
+    edge: dict[str, Any] = Field(default_factory=dict)
 
 
 class EdgePrivacy(Section):
@@ -105,7 +100,7 @@ class Privacy(Section):
     max_releases: int | None = Field(default=None, ge=1, description="budget of the edge's ledger, in releases")
     noise_multiplier_floor: Strength | None = None
     clip_norm_ceiling: ClipNorm | None = None
-    per_edge: dict[Slug, EdgePrivacy] = {}
+    per_edge: dict[Slug, EdgePrivacy] = Field(default_factory=dict)
 
 
 class Stop(Section):
@@ -119,6 +114,7 @@ class Evaluation(Section):
     """How often the cloud looks at the public test set (0: only at the end)."""
 
     every: int = Field(default=500, ge=0, description="updates")
+    gradient: bool = Field(default=False, description="the norm of the gradient on the test set as well")
 
 
 class Broker(Section):
@@ -140,14 +136,15 @@ class Experiment(Section):
     stop: Stop
     evaluation: Evaluation = Evaluation()
     broker: Broker = Broker()
+    fleet: Fleet = Fleet()
+    transcript: bool = Field(default=False, description="the cloud keeps all that it hears, for mapa replay")
 
     def digest(self) -> str:
         """SHA-256 over what both halves must agree on.
 
-        Left out: where broker and data are on a host, and what each edge may choose for itself.
+        Left out: where broker and data are on a host, its machines, and what each edge may choose for itself.
         """
-        shared = self.model_dump(mode="json")
-        del shared["broker"]
+        shared = self.model_dump(mode="json", exclude={"broker", "fleet", "transcript"})
         for key in ("root", "download"):
             del shared["data"][key]
         for key in ("noise_multiplier_floor", "clip_norm_ceiling", "randomness", "per_edge", *EdgePrivacy.model_fields):
@@ -155,9 +152,18 @@ class Experiment(Section):
         return hashlib.sha256(json.dumps(shared, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def privacy_of(self, edge: str) -> EdgePrivacy:
-        """What `edge` declares: its own entry, completed by the experiment's."""
+        """What `edge` declares: its own entry, completed by the experiment's.
+
+        An edge that names its noise means this and not a target of the experiment's, and the other way round. A target
+        is also the budget, unless one is given.
+        """
         own = self.privacy.per_edge.get(edge, EdgePrivacy())
         declared = {name: getattr(own, name) or getattr(self.privacy, name) for name in EdgePrivacy.model_fields}
+        if own.noise_multiplier is not None or own.epsilon is not None:
+            declared["target_epsilon"] = own.target_epsilon
+        elif own.target_epsilon is not None:
+            declared["noise_multiplier"] = declared["epsilon"] = None
+        declared["max_epsilon"] = declared["max_epsilon"] or declared["target_epsilon"]
         return EdgePrivacy(**declared)
 
 
@@ -183,15 +189,26 @@ def faults_of(error: ValidationError, prefix: str = "") -> list[Fault]:
 
 def load(path: Path, overrides: Iterable[str] = ()) -> Experiment:
     """Reads an experiment file and applies `key.path=value` overrides (values are YAML)."""
+    return overridden(read_yaml(path), overrides)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The content of a YAML file with a mapping at its top."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(Fault(str(path), str(error), "a readable YAML file")) from error
     if not isinstance(content, dict):
         raise ConfigError(Fault(str(path), type(content).__name__, "a mapping at the top level"))
+    return content
+
+
+def overridden(content: Mapping[str, Any], overrides: Iterable[str] = ()) -> Experiment:
+    """The experiment of this content after the overrides; `content` stays as it is."""
+    changed = copy.deepcopy(dict(content))
     for override in overrides:
-        _apply(content, override)
-    return parse(content)
+        _apply(changed, override)
+    return parse(changed)
 
 
 def parse(content: Mapping[str, Any]) -> Experiment:

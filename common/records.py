@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from common.errors import RecordError
 from common.node import NodeId, Seconds
@@ -45,12 +46,7 @@ class Recorder:
         Raises:
             RecordError: the row could not be written, as on a full disk.
         """
-        content = {**self._stamp, "time": now, "kind": kind, **row}
-        try:
-            line = _ENCODER.encode(content)
-        except ValueError:
-            line = _ENCODER.encode(_finite(content))
-        data = line.encode("ascii") + b"\n"
+        data = line_of({**self._stamp, "time": now, "kind": kind, **row})
         try:
             written = os.write(self._file, data)
         except OSError as error:
@@ -63,6 +59,14 @@ class Recorder:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+
+
+def line_of(content: Mapping[str, object]) -> bytes:
+    """A row as it stands in the file, with the end of the line."""
+    try:
+        return to_json(content, inf_nan_mode="null", fallback=_plain) + b"\n"
+    except ValueError:  # text that UTF-8 cannot write, such as half of a surrogate pair
+        return json.dumps(_finite(content)).encode("ascii") + b"\n"
 
 
 def read(path: Path) -> Iterator[dict[str, Any]]:
@@ -106,6 +110,3 @@ def _finite(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return _finite(_plain(value))
-
-
-_ENCODER = json.JSONEncoder(default=_plain, allow_nan=False)

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from lab.folder import Run
+from lab.simulated import LABEL, is_simulated, noise_of, reservation
+from lab.verdict import rows, sentences
 
 MISSING = "-"
 STAGE_COLUMNS = ("stage", "from_update", "sensitivity", "clip_norm", "learning_rate")
@@ -43,6 +45,9 @@ def describe(label: str, run: Run, colour: str) -> dict[str, Any]:
         "state": state,
         "complete": state == COMPLETE,
         "promise": promise_of(run),
+        "simulated": is_simulated(run),
+        "audits": rows(run.audit) if run.audit else [],
+        "audit_text": " ".join(sentences(run.audit)) if run.audit else "",
         "edges": edges,
         "stage_names": [name.replace("_", " ") for name in columns],
         "stages": [[number(stage.get(name), "{:.4g}") for name in columns] for stage in history.stages],
@@ -64,12 +69,12 @@ def promise_of(run: Run) -> str:
     if setting(run, "algorithm", "rigour") == "paper":
         return "dp: not established. This run follows the paper to the letter: its noise is not proved to be private."
     if run.summary.get("dp") == "not established":
-        return " ".join(["dp: not established.", *_notes(run)])
+        return " ".join(["dp: not established.", *reservation(run), *_notes(run)])
     edges = run.summary.get("edges", [])
     known = [edge for edge in edges if _is_number(edge.get("epsilon_total"))]
     change = CHANGES.get(str((run.summary.get("privacy") or {}).get("adjacency")))
     if not known:
-        return " ".join(["No total is known, so nothing is claimed.", *_so_far(run), *_notes(run)])
+        return " ".join(["No total is known, so nothing is claimed.", *reservation(run), *_so_far(run), *_notes(run)])
     if change is None:
         return "The summary does not say which change of a record its epsilon is about, so nothing is claimed."
     worst = max(known, key=lambda edge: float(edge["epsilon_total"]))
@@ -82,7 +87,7 @@ def promise_of(run: Run) -> str:
         f"This is the total of {worst['id']}, which spent most, over its {number(worst.get('releases'), '{:,}')}",
         "releases, as its own ledger counted them.",
     )
-    return " ".join([*sentences, *_notes(run)])
+    return " ".join([*reservation(run), *sentences, *_notes(run)])
 
 
 def _so_far(run: Run) -> list[str]:
@@ -111,7 +116,7 @@ def _notes(run: Run) -> list[str]:
 
 
 def _parts(said: Mapping[str, Any]) -> list[str]:
-    return str(said.get("note") or "").split("; ")
+    return [part for part in str(said.get("note") or "").split("; ") if not part.startswith(LABEL)]
 
 
 def _factor(epsilon: float) -> str:
@@ -132,6 +137,7 @@ def _edges(run: Run) -> list[dict[str, str]]:
             "per_release": number(said.get("epsilon_per_release"), "{:.3g}"),
             "epsilon": _or_so_far(run, said.get("epsilon_total"), seen.epsilon, "{:.3g}"),
             "dp_delta": number(said.get("dp_delta"), "{:.2g}"),
+            "noise": noise_of(said, run) or MISSING,
             "dropped": number(said.get("dropped", seen.dropped), "{:,}"),
             "refused": number(said.get("refused", seen.refused), "{:,}"),
         }
@@ -151,9 +157,10 @@ def _epsilon(run: Run) -> str:
     known = [float(edge["epsilon_total"]) for edge in edges if _is_number(edge.get("epsilon_total"))]
     if not known and not run.is_summed_up:
         spent = _reported(run)
-        return _span(spent) + SO_FAR if spent else MISSING
+        return _span(spent) + SO_FAR + (f" ({LABEL})" if is_simulated(run) else "") if spent else MISSING
     missing = len(edges) - len(known)
-    return f"{_span(known)} ({missing} of {len(edges)} not known)" if known and missing else _span(known)
+    remarks = [f"{missing} of {len(edges)} not known"] * (missing > 0) + [LABEL] * is_simulated(run)
+    return f"{_span(known)} ({'; '.join(remarks)})" if known and remarks else _span(known)
 
 
 def _staleness(run: Run) -> str:

@@ -34,6 +34,7 @@ EDGES = (
     ("epsilon of one release", "per_release"),
     ("epsilon in total", "epsilon"),
     ("delta", "dp_delta"),
+    ("noise", "noise"),
 )
 
 

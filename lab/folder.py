@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ from common.errors import ConfigError, Fault, FederationError, RecordError
 from common.experiment import parse
 from common.records import read
 from lab.history import History
+from lab.verdict import is_sound
 
 
 @dataclass(frozen=True)
 class RunFolder:
     """Names of the files in the folder of one run.
 
-    experiment.yaml (resolved), run.json (run id, digest, versions, seeds), summary.json,
+    experiment.yaml (resolved), run.json (run id, digest, versions, seeds), summary.json, audit.json (if audited),
     cloud/{records.jsonl, output.log, model.safetensors}, edges/<id>/{records.jsonl, output.log}.
     """
 
@@ -44,9 +45,19 @@ class RunFolder:
         return self.path / "summary.json"
 
     @property
+    def audit(self) -> Path:
+        """What an audit of one of its edges found, if there was one."""
+        return self.path / "audit.json"
+
+    @property
     def records(self) -> Path:
         """The cloud's records."""
         return self.path / "cloud" / "records.jsonl"
+
+    @property
+    def transcript(self) -> Path:
+        """Everything the cloud heard, if the experiment asked for it."""
+        return self.path / "cloud" / "transcript.bin"
 
     def node(self, name: str) -> Path:
         """The folder of one node: "cloud" or an edge id."""
@@ -114,6 +125,7 @@ class Run:
     is_summed_up: bool
     history: History
     warnings: tuple[str, ...] = ()
+    audit: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_run(path: Path) -> Run:
@@ -133,13 +145,14 @@ def read_run(path: Path) -> Run:
     warnings: list[str] = []
     about = _optional(folder.about, warnings)
     summary = _optional(folder.summary, warnings, _is_summary)
+    audit = _optional(folder.audit, warnings, is_sound)
     history, damaged = History(), Counter[str]()
     rows = _sound_rows(folder, history, damaged)
     content = summary or _summed_up(settings, rows, warnings)
     deque(rows, maxlen=0)  # folds what nobody has asked for yet
     if damaged.total():
         warnings.append(f"{folder.records}: {damaged.total()} damaged rows: passed over")
-    return Run(path, settings, about, content, bool(summary), history, tuple(warnings))
+    return Run(path, settings, about, content, bool(summary), history, tuple(warnings), audit)
 
 
 def _sound_rows(folder: RunFolder, history: History, damaged: Counter[str]) -> Iterator[dict[str, Any]]:

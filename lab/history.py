@@ -20,12 +20,16 @@ RATE_WINDOW = 15.0
 
 @dataclass(frozen=True)
 class Score:
-    """One look at the public test set. `seconds` counts from the first update's model going out."""
+    """One look at the public test set. `seconds` counts from the first update's model going out.
+
+    `gradient_norm`: of the mean gradient there, None where it was not asked for.
+    """
 
     updates: int
     seconds: float
     accuracy: float
     loss: float
+    gradient_norm: float | None = None
 
 
 @dataclass
@@ -143,7 +147,8 @@ def _evaluation(history: History, row: Row) -> None:
     now = float(row["time"])
     updates, made = history._moments.get(int(row["version"]), (history.updates, now))
     started = history.started if history.started is not None else made
-    history.scores.append(Score(updates, max(0.0, made - started), _real(row["accuracy"]), _real(row["loss"])))
+    norm = _real(row["gradient_norm"]) if "gradient_norm" in row else None
+    history.scores.append(Score(updates, max(0.0, made - started), _real(row["accuracy"]), _real(row["loss"]), norm))
 
 
 def _real(value: object) -> float:

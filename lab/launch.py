@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from typing import TextIO
 import yaml
 
 from common.broker import choose
-from common.errors import ConfigError, Fault, RecordError
+from common.data import absent
+from common.errors import ConfigError, DataError, Fault, RecordError
 from common.experiment import Experiment, edge_ids
+from common.privacy.calibration import Ask, fresh
 from lab.check import check
 from lab.closing import print_closing
 from lab.fleet import Fleet
@@ -23,6 +26,8 @@ from lab.reach import wait_for
 from lab.signals import Signals
 from lab.watch import Ending, Watch
 
+LEDGERS = Path("ledgers")
+"""Where ledgers are by default, in a folder for each way of dealing data to edges."""
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
@@ -36,6 +41,8 @@ class Request:
     out: Path | None = None
     run: str | None = None
     quiet: bool = False
+    ledger: Path | None = None
+    ask: Ask = fresh
 
 
 def launch(request: Request, stream: TextIO) -> int:
@@ -46,9 +53,10 @@ def launch(request: Request, stream: TextIO) -> int:
         TransportError: no broker.
         DeployError, RecordError: a process or the run folder failed.
     """
-    checked = check(request.file, request.overrides)
+    checked = check(request.file, request.overrides, request.ask)
     experiment = checked.experiment
-    run = _run_id(request, experiment)
+    check_presence(experiment)
+    run = run_id(request, experiment)
     folder = RunFolder(request.out or Path("runs") / run)
     folder.create()
     # With every default and override written out, as cloud and edges will read it.
@@ -61,7 +69,10 @@ def launch(request: Request, stream: TextIO) -> int:
         wait_for(broker.address, screen.say, lambda: signals.count > 0)
         arguments = ["--experiment", str(folder.experiment), "--broker", str(broker.address)]
         arguments += ["--run", run, "--out", str(folder.path)]
-        with Fleet(folder, edge_ids(experiment.data.edges), arguments) as fleet, screen:
+        ledger = _ledger(request, experiment)
+        if ledger:
+            screen.say(f"ledgers: {ledger[-1]} (the edges' counts go on there from run to run)")
+        with Fleet(folder, edge_ids(experiment.data.edges), arguments, ledger) as fleet, screen:
             ending = Watch(fleet, folder, experiment, screen, signals).follow()
     if ending.is_interrupted or folder.records.is_file():
         complete(folder, ending)
@@ -69,7 +80,14 @@ def launch(request: Request, stream: TextIO) -> int:
     return ending.code
 
 
-def _run_id(request: Request, experiment: Experiment) -> str:
+def check_presence(experiment: Experiment) -> None:
+    """DataError unless all edges can run here: where every edge has a file of its own, some may be on other hosts."""
+    if missing := absent(experiment.data):
+        raise DataError(f"data.root: {experiment.data.root}: without {missing}: expected all, to run here")
+
+
+def run_id(request: Request, experiment: Experiment) -> str:
+    """The id that was asked for, or name and time."""
     run = request.run or f"{experiment.name}-{datetime.now():%Y%m%d-%H%M%S}"
     if not RUN_ID.fullmatch(run):
         raise ConfigError(Fault("--run", run, "up to 64 of a-z, 0-9 and -, such as demo-20250101"))
@@ -81,6 +99,21 @@ def _address(request: Request, experiment: Experiment) -> str | None:
     if request.broker is None and experiment.broker.host is not None:
         return f"{experiment.broker.host}:{experiment.broker.port}"
     return request.broker
+
+
+def _ledger(request: Request, experiment: Experiment) -> tuple[str, ...]:
+    """What tells edges where their ledgers are; nothing if these belong to the run, as in a simulation of privacy."""
+    if request.ledger is None and experiment.privacy.randomness != "secure":
+        return ()
+    folder = request.ledger if request.ledger is not None else LEDGERS / holders_of(experiment)
+    return "--ledger", str(folder.absolute())
+
+
+def holders_of(experiment: Experiment) -> str:
+    """A name for the edges and their records: the same as long as the same data are dealt in the same way."""
+    dealt = experiment.data.model_dump(mode="json", exclude={"root", "download"}) | {"seed": experiment.seed}
+    mark = hashlib.sha256(json.dumps(dealt, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{experiment.data.name}-{mark}"
 
 
 def _store(path: Path, text: str) -> None:

@@ -100,7 +100,8 @@ def _privacy(history: History, experiment: Experiment) -> str:
     if experiment.algorithm.rigour == "paper":
         return "dp: not established"
     known = [edge.epsilon for edge in history.edges.values() if edge.epsilon is not None]
-    return f"epsilon {max(known):.3g} so far" if known else "epsilon -"
+    label = " (simulated DP)" if experiment.privacy.randomness == "reproducible" else ""
+    return f"epsilon {max(known):.3g} so far{label}" if known else "epsilon -"
 
 
 def _clock(seconds: float) -> str:

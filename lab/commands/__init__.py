@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from lab.commands import check, launch, report
+from lab.commands import attack, audit, check, launch, ledger, privacy, replay, report, reproduce, simulate, sweep
 
 
 class Command(Protocol):
@@ -28,4 +28,18 @@ class Command(Protocol):
         ...
 
 
-COMMANDS: Mapping[str, Command] = MappingProxyType({"check": check, "launch": launch, "report": report})
+COMMANDS: Mapping[str, Command] = MappingProxyType(
+    {
+        "attack": attack,
+        "audit": audit,
+        "check": check,
+        "launch": launch,
+        "ledger": ledger,
+        "privacy": privacy,
+        "replay": replay,
+        "report": report,
+        "reproduce": reproduce,
+        "simulate": simulate,
+        "sweep": sweep,
+    }
+)

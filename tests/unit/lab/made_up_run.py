@@ -50,7 +50,9 @@ def rows(updates: int = 1000, edges: int = 3, private: bool = True, speed: float
     yield row("end", updates, reason="all updates applied", updates=updates, failed=False)
 
 
-def write_run(folder: Path, name: str = "synthetic", summary: bool = True, **settings: Any) -> Path:
+def write_run(
+    folder: Path, name: str = "synthetic", summary: bool = True, randomness: str = "secure", **settings: Any
+) -> Path:
     """A run folder with these rows; without a summary it looks like one still running."""
     (folder / "cloud").mkdir(parents=True)
     private = settings.get("private", True)
@@ -59,9 +61,11 @@ def write_run(folder: Path, name: str = "synthetic", summary: bool = True, **set
         "data": {"name": "digits", "edges": settings.get("edges", 3)},
         "model": {"name": "softmax"},
         "algorithm": {"name": "mapa" if private else "asgd", "rigour": "rigorous"},
-        "privacy": {"mechanism": "gaussian", "noise_multiplier": 2.0} if private else {"mechanism": "none"},
+        "privacy": {"mechanism": "none"},
         "stop": {"updates": settings.get("updates", 1000)},
     }
+    if private:
+        experiment["privacy"] = {"mechanism": "gaussian", "noise_multiplier": 2.0, "randomness": randomness}
     (folder / "experiment.yaml").write_text(yaml.safe_dump(experiment))
     (folder / "run.json").write_text(json.dumps({"run": name, "digest": "0" * 64, "seed": 1}))
     with (folder / "cloud" / "records.jsonl").open("w") as file:
@@ -81,5 +85,5 @@ def write_summary(folder: Path, totals: list[float | None], adjacency: str = "ad
     ]  # fmt: skip
     content = {"state": "complete", "algorithm": "mapa", "dataset": "digits", "model": "softmax", "updates": 1000,
                "seconds": 2.5, "test_accuracy": 0.928, "test_loss": 0.26, "dp": "established", "edges": edges,
-               "privacy": {"unit": "one record", "adjacency": adjacency, "note": "simulated"}}  # fmt: skip
+               "privacy": {"unit": "one record", "adjacency": adjacency, "note": "made up"}}  # fmt: skip
     (folder / "summary.json").write_text(json.dumps({**content, **changes}))

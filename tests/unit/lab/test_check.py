@@ -27,6 +27,12 @@ GOOD: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the accountant says is not kept where people keep theirs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 def write(folder: Path, *changes: str) -> tuple[Path, list[str]]:
     path = folder / "experiment.yaml"
     path.write_text(yaml.safe_dump(GOOD))
@@ -118,6 +124,14 @@ def test_probes_beside_spherical_laplace_noise_need_a_delta(tmp_path: Path) -> N
     assert check(file, [*LAPLACE, "privacy.dp_delta=1.0e-10"]).parameters == 650
 
 
+def test_the_text_says_where_noise_comes_from(tmp_path: Path) -> None:
+    file, _ = write(tmp_path)
+    assert "noise      secret: by keys" in check(file, []).text()
+    assert "noise      simulated DP: from the seed" in check(file, ["privacy.randomness=reproducible"]).text()
+    plain = ["algorithm.name=asgd", "privacy.mechanism=none", "privacy.noise_multiplier=null"]
+    assert "noise      " not in check(file, plain).text()
+
+
 def test_a_ceiling_is_held_against_the_clip_norm_really_used(tmp_path: Path) -> None:
     file, _ = write(tmp_path)
     assert check(file, ["privacy.clip_norm_ceiling=1.5"]).parameters == 650
@@ -180,7 +194,7 @@ def test_the_full_set_is_shipped() -> None:
     names = {
         f"mnist-{model}-{algorithm}" for model in ("lr", "svm", "cnn") for algorithm in ("mapa", "audp", "asgd", "csgd")
     }
-    assert {path.stem for path in EXPERIMENTS} == names | {"demo"}
+    assert {path.stem for path in EXPERIMENTS} == names | {"demo", "mnist-lr-mapa-target"}
 
 
 def test_help_is_quick_and_loads_nothing_heavy() -> None:

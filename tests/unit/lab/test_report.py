@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_page_holds_everything_it_shows(tmp_path: Path) -> None:
     assert all(address.startswith("data:image/png;base64,") for address in links.addresses)
     assert links.depth == 0
     assert not re.search(r"https?://|url\(|@import|<script", page)
-    for text in ("0.928", "4.78", "edge-0002", "updates/s", "0" * 64, "Counted as: Gaussian by PLD; simulated."):
+    for text in ("0.928", "4.78", "edge-0002", "updates/s", "0" * 64, "Counted as: Gaussian by PLD; made up."):
         assert text in page
 
 
@@ -158,6 +159,67 @@ def test_the_promise_is_about_the_change_that_was_counted(tmp_path: Path, adjace
     folder = write_run(tmp_path / "run")
     write_summary(folder, [4.78] * 3, adjacency)
     assert f"with one record {words}, nothing" in promise_of(read_run(folder))
+
+
+def texts_of(folder: Path, out: Path) -> tuple[str, str, str]:
+    """What the closing of a launch, the page and the promise say."""
+    stream = io.StringIO()
+    print_closing(read_run(folder), stream)
+    return stream.getvalue(), write_report([folder], out).page.read_text(), promise_of(read_run(folder))
+
+
+def test_a_seeded_run_is_called_simulated_everywhere_and_a_secret_one_nowhere(tmp_path: Path) -> None:
+    for randomness, is_simulated in (("reproducible", True), ("secure", False)):
+        for summary in (True, False):
+            folder = write_run(tmp_path / f"{randomness}-{summary}", summary=summary, randomness=randomness)
+            for text in texts_of(folder, tmp_path / "report"):
+                assert ("simulated dp" in text.lower()) is is_simulated
+            card = describe("run", read_run(folder), "")
+            assert card["epsilon"] == ("4.78 (simulated DP)" if is_simulated else "4.78")
+            noise = "simulated DP" if is_simulated else "secret"
+            assert [edge["noise"] for edge in card["edges"]] == [noise] * 3
+
+
+def test_what_a_seeded_run_has_spent_so_far_is_called_simulated_too(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", summary=False, randomness="reproducible")
+    records = folder / "cloud" / "records.jsonl"
+    kept = [line for line in records.read_text().splitlines() if '"bye"' not in line]
+    records.write_text("\n".join(kept))
+    assert describe("run", read_run(folder), "")["epsilon"] == "2.1 so far (simulated DP)"
+    assert promise_of(read_run(folder)).startswith(
+        "No total is known, so nothing is claimed. Simulated DP: the noise of"
+    )
+
+
+def test_a_mixed_run_names_the_seeded_edges(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run")
+    content = json.loads((folder / "summary.json").read_text())
+    for edge, simulated in zip(content["edges"], (False, True, False), strict=True):
+        edge["simulated"] = simulated
+    (folder / "summary.json").write_text(json.dumps(content))
+    closing, page, promise = texts_of(folder, tmp_path / "report")
+    assert promise.startswith("Simulated DP: the noise of edge-0002 follows from a seed")
+    for text in (closing, page):
+        assert "4.78 (simulated DP)" in text
+        assert "secret" in text
+    assert [edge["noise"] for edge in describe("run", read_run(folder), "")["edges"]] == [
+        "secret",
+        "simulated DP",
+        "secret",
+    ]
+
+
+def test_a_folder_of_a_version_that_knew_no_secret_noise_is_simulated(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run")
+    settings = (folder / "experiment.yaml").read_text()
+    (folder / "experiment.yaml").write_text(settings.replace("  randomness: secure\n", ""))
+    assert promise_of(read_run(folder)).startswith("Simulated DP: the noise of every edge")
+
+
+def test_without_noise_nothing_is_simulated(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", private=False)
+    assert not any("simulated" in text.lower() for text in texts_of(folder, tmp_path / "report"))
+    assert [edge["noise"] for edge in describe("run", read_run(folder), "")["edges"]] == ["-"] * 3
 
 
 def test_names_from_a_run_cannot_inject_markup(tmp_path: Path) -> None:

@@ -38,6 +38,13 @@ def test_status_reads_updates_stage_accuracy_edges_pace_and_time_left() -> None:
     )
 
 
+def test_a_seeded_run_is_called_simulated_while_it_runs() -> None:
+    content = experiment().model_dump(mode="json")
+    content["privacy"]["randomness"] = "reproducible"
+    status = status_of(half_way(), Experiment.model_validate(content, strict=False), START + 5)
+    assert status.privacy == "epsilon 2.1 so far (simulated DP)"
+
+
 def test_the_nearer_end_of_the_stop_rule_counts() -> None:
     status = status_of(half_way(), experiment(updates=1000, seconds=6.0), START + 5)
     assert status.share == pytest.approx(5 / 6)
