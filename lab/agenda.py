@@ -42,9 +42,6 @@ class Agenda(Generic[Who]):
         self._soon: deque[tuple[Seconds, int, Action[Who], Who, Any]] = deque()
         self._numbers = count()
 
-    def __bool__(self) -> bool:
-        return bool(self._soon or self._later)
-
     def at(self, time: Seconds, action: Action[Who], who: Who, what: Any) -> None:
         """Has `action(who, what)` happen at a time, which is not before now."""
         entry = (time, next(self._numbers), action, who, what)
@@ -53,11 +50,13 @@ class Agenda(Generic[Who]):
         else:
             self._soon.append(entry)
 
-    def take(self) -> tuple[Seconds, int, Action[Who], Who, Any]:
-        """The next entry, removed: now it is its time."""
+    def take(self) -> tuple[Seconds, int, Action[Who], Who, Any] | None:
+        """The next entry, removed: now it is its time. None if there is none."""
         soon, later = self._soon, self._later
         if soon and not (later and later[0] < soon[0]):
             return soon.popleft()
+        if not later:
+            return None
         entry = heapq.heappop(later)
         self.now = entry[0]
         return entry

@@ -15,9 +15,10 @@ from common.events import Event
 from common.privacy.ledger import cost_of
 from common.records import read as read_records
 from edge.ledger_content import Content, Release, read
-from edge.ledger_database import hold, lacks_log, look, settle, translated
-from edge.ledger_format import create, text_of
-from edge.ledger_mark import CLOSED, mark_of, read_mark, write_mark
+from edge.ledger_database import hold, look, settle, translated
+from edge.ledger_format import Carried, create, text_of
+from edge.ledger_log import fault_of
+from edge.ledger_mark import CLOSED, mark_of, read_log_size, read_mark, write_mark
 
 _CLOSED = ".closed-"
 MEANING = """\
@@ -173,7 +174,7 @@ def renew(path: Path, *, carry: bool) -> Path:
         try:
             if carry and old is not None:
                 content = read(old, path)
-            if old is not None and not lacks_log(path):
+            if old is not None and not fault_of(path):
                 settle(old, path)
             closed = _put_away(path)
             _begin(path, content)
@@ -210,13 +211,16 @@ def _put_away(path: Path) -> Path:
         part = path.with_name(path.name + suffix)
         if part.exists():
             part.rename(closed.with_name(closed.name + suffix))
-    write_mark(closed, read_mark(path))  # which tells whether it is whole; and makes the names durable
+    write_mark(closed, read_mark(path), read_log_size(path))  # which tells whether it is whole; and makes the names durable
     return closed
 
 
 def _begin(path: Path, content: Content | None) -> None:
     edge = content.edge if content is not None else _edge_of(path)
-    carried = [(run, event, count) for (run, event), count in content.counts.items()] if content is not None else []
+    carried: list[Carried] = []
+    if content is not None:
+        randomness = "reproducible" if content.is_simulated else "secure"
+        carried = [(run, event, count, randomness) for (run, event), count in content.counts.items()]
     new = hold(path, 0.0)
     try:
         new.execute("BEGIN EXCLUSIVE")

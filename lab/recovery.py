@@ -8,7 +8,6 @@ releases), inversion.json and inversion.png.
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -96,7 +95,7 @@ def _make(recovery: Recovery, mark: Path, stream: TextIO) -> None:
     record(base, plan, recorded)
     make_folder(recovery.folder)
     write_file(mark, json.dumps(recovery.content(), indent=2) + "\n")
-    countdown = Countdown("releases inverted", sys.stderr)
+    countdown = Countdown("releases inverted", stream)
     found = invert(recorded, recovery.steps, SEED, countdown.show)
     countdown.close()
     print("\n".join(lines(found)), file=stream)

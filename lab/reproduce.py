@@ -85,6 +85,7 @@ def _one(order: Order, figure: Figure, stream: TextIO) -> None:
     if tasks:
         for sweep in sweeps.values():
             check_cloud(sweep.experiment(next(sweep.grid.points())))
+        for sweep in sweeps.values():
             sweep.claim()
     whole = sum(sweep.grid.size for sweep in sweeps.values())
     print(f"figure {number}: {figure.title}: {whole} runs, {whole - len(tasks)} made before", file=stream, flush=True)

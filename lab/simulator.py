@@ -7,14 +7,18 @@ It is the product's shell in all that a node can see: one event at a time, the n
 released when the work is done, nothing to or from an edge that is away, and what was said to all waits for those that
 come back. A message is not encoded: float32 parameters arrive as they left.
 
-A model is computed on when its edge has finished with it, not when it arrives. Until then only the model itself is
-kept, one copy of each version however many edges work on it.
+An edge at work hears of nothing until it has finished, so what it will say then is settled. It is asked shortly before
+that is due, together with the edges that finish next: the same code many times over runs faster than in turns with all
+other. Until then only the model is kept, one copy of each version however many edges work on it.
 """
 
 from __future__ import annotations
 
+import gc
+import heapq
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -29,6 +33,8 @@ from common.tensors import Tensors
 from common.wire import Envelope
 from lab.agenda import Agenda, Timer
 
+AHEAD = 128
+"""Edges at work that are asked together."""
 HEADER = 400
 """Bytes of a message besides its parameters, about."""
 
@@ -36,9 +42,22 @@ Keep = Callable[[NodeId, str, Mapping[str, object], Seconds], None]
 """Takes one row of one node's records: node, kind, row, time."""
 
 
+@contextmanager
+def settled() -> Iterator[None]:
+    """Spares the interpreter to look for garbage, again and again, among the many things that a run was made of."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 @dataclass(slots=True, eq=False)
 class _Process:
-    """A node, its machine, and what it is doing. `due`: wake-ups that it has no time for yet."""
+    """A node, its machine, and what it is doing.
+
+    `due`: wake-ups that it has no time for yet; `said`: what it will do when it has finished its work, if it was asked.
+    """
 
     id: NodeId
     node: Node
@@ -47,6 +66,7 @@ class _Process:
     is_busy: bool = False
     is_up: bool = True
     halt: Halt | None = None
+    said: Sequence[Effect] | None = None
     wakes: dict[str, Timer] = field(default_factory=dict)
     due: dict[str, int | None] = field(default_factory=dict)
 
@@ -64,6 +84,7 @@ class Simulator:
         self._edges: list[_Process] = []
         self._state: Message | None = None
         self._snapshots: dict[str, tuple[int, object, Tensors]] = {}
+        self._working: list[tuple[Seconds, int, _Process, NodeId, Message]] = []
         self._running = 0
 
     @property
@@ -103,13 +124,15 @@ class Simulator:
 
     def run(self, most: int | None = None) -> bool:
         """Goes on until every node has halted; False if `most` events have happened before that."""
-        agenda = self._agenda
-        while agenda and self._running:
-            if most is not None:
-                if most == 0:
-                    return False
-                most -= 1
-            _, _, action, process, subject = agenda.take()
+        take, left = self._agenda.take, math.inf if most is None else most
+        while self._running:
+            if left <= 0:
+                return False
+            left -= 1
+            entry = take()
+            if entry is None:
+                return True
+            _, _, action, process, subject = entry
             if process.halt is None:
                 action(process, subject)
         return True
@@ -128,18 +151,28 @@ class Simulator:
 
     def _read(self, process: _Process, sender: NodeId, message: Message) -> None:
         now = self._agenda.now
-        finish = process.machine.finish(message, now)
+        finish = None if process.id == CLOUD else process.machine.finish(message, now)
         if finish is not None and finish > now:
             process.is_busy = True
-            self._agenda.at(finish, self._finish, process, (sender, message))
+            self._agenda.at(finish, self._finish, process, None)
+            heapq.heappush(self._working, (finish, next(self._letters), process, sender, message))
         else:
             self._perform(process, process.node.on_message(sender, message, now))
 
-    def _finish(self, process: _Process, subject: Any) -> None:
+    def _ask(self) -> None:
+        """Has the edges that finish next decide."""
+        for _ in range(min(AHEAD, len(self._working))):
+            finish, _, process, sender, message = heapq.heappop(self._working)
+            process.said = process.node.on_message(sender, message, finish)
+
+    def _finish(self, process: _Process, _subject: Any) -> None:
         """The work on a message is done: its effects happen, then whatever has come up meanwhile."""
-        sender, message = subject
+        if process.said is None:
+            self._ask()
+        effects, process.said = process.said, None
+        assert effects is not None  # it is among those that finish next
         process.is_busy = False
-        self._perform(process, process.node.on_message(sender, message, self._agenda.now))
+        self._perform(process, effects)
         if process.due:
             due, process.due = process.due, {}
             for name, token in due.items():
@@ -229,7 +262,7 @@ class Simulator:
         known = self._snapshots.get(message.kind)
         if known is None or known[0] != message.version or known[1] is not source:
             known = self._snapshots[message.kind] = (message.version, source, message.tensors.copy())
-        return message.model_copy(update={"tensors": known[2]})
+        return type(message)(**{**vars(message), "tensors": known[2]})
 
     def _carry(self, line: Line[Any], receiver: _Process, sender: NodeId, message: Message) -> None:
         """Puts a message on a line. It arrives behind all that was put there before it."""

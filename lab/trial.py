@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
@@ -10,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from cloud.results import write
 from common.answers import Answers
@@ -59,7 +60,7 @@ def perform(task: Task) -> dict[str, Any]:
 def _launch(experiment: Experiment, folder: RunFolder, task: Task) -> None:
     """The same on a real broker, which is started for it."""
     file = folder.path.with_name("experiment.yaml")
-    write(file, json.dumps(experiment.model_dump(mode="json")))  # which is YAML as well
+    write(file, yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False))
     request = Request(file, out=folder.path, quiet=True, ask=Answers(task.cache).ask)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         code = launch(request, nowhere)

@@ -17,7 +17,7 @@ from common.program import make_folder
 from edge.build import build_all
 from lab.folder import RunFolder
 from lab.pages import Pages
-from lab.simulator import Simulator
+from lab.simulator import Simulator, settled
 
 BROKER = "virtual clock"
 SECURE = "privacy.randomness: secure: a simulation draws from the seed, so that it can be repeated: simulated DP"
@@ -79,7 +79,8 @@ def run_virtually(
         simulator.add(CLOUD, node)
         for index, (name, edge) in enumerate(edges):
             simulator.add(name, edge.node, experiment.fleet.profile(index, len(names)), edge.work)
-        _follow(simulator, pause)
+        with settled():
+            _follow(simulator, pause)
     halt = simulator.halted(CLOUD)
     return Outcome(1 if halt is None else halt.exit_code, simulator.messages, simulator.now)
 
