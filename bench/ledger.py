@@ -128,12 +128,16 @@ def measure(place: Path, ledgers: Path, arguments: argparse.Namespace) -> list[t
         commands += [[*own, *shared, "--id", f"edge-{number:04d}"] for number in range(1, arguments.edges + 1)]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         running = [subprocess.Popen([sys.executable, *words], env=environment, stderr=log) for words in commands]
-        pids = [process.pid for process in running] + ([broker.pid] if broker.pid is not None else [])
-        while running[0].poll() is None:
-            time.sleep(window - time.time() % window)
-            marks[round(time.time() / window)] = processor_seconds(pids)
-        if any(process.wait(60) for process in running):
-            raise RuntimeError(f"exit codes {[process.returncode for process in running]}: see {place}")
+        try:
+            pids = [process.pid for process in running] + ([] if broker.process is None else [broker.process])
+            while running[0].poll() is None:
+                time.sleep(window - time.time() % window)
+                marks[round(time.time() / window)] = processor_seconds(pids)
+            if any(process.wait(60) for process in running):
+                raise RuntimeError(f"exit codes {[process.returncode for process in running]}: see {place}")
+        finally:
+            for process in running:
+                process.kill()
     return pairs_of(place / "cloud" / "records.jsonl", window, marks)
 
 

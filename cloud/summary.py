@@ -22,6 +22,8 @@ _STAMP = frozenset({"run", "node", "time", "kind"})
 UNIT = "one record"
 CONTRADICTED = "ledger contradicted"
 """How the note begins of an edge whose ledger holds less than was received of it."""
+OUTDATED = "no Bye of the last process"
+"""How the note begins of an edge that was started again after its Bye, and released more than that tells of."""
 SIMULATED = "simulated DP: the noise of {} follows from a seed, and whoever has it, the cloud included, can subtract it"
 
 
@@ -36,6 +38,7 @@ class _EdgeRows:
     answers: int = 0
     refused: int = 0
     boots: set[str | None] = field(default_factory=set)
+    boot: str | None = None
     bye: Row = field(default_factory=dict)
     simulated: bool | None = None
 
@@ -67,6 +70,7 @@ class _RunRows:
             case "joined":
                 edge = self.edge(row)
                 edge.boots.add(row["boot"])
+                edge.boot = row["boot"]
                 edge.samples = row["samples"]
                 edge.event = Event.model_validate(row["event"])
             case "update" if row["applied"]:
@@ -155,7 +159,8 @@ def claim_of(edge: _EdgeRows) -> tuple[float | None, str]:
     """The epsilon that may be claimed for all that an edge released in this run (None: none), and a note.
 
     Several processes may have run the edge if its ledger outlives them; one that does not knows of no other process.
-    Whichever it is, it counts only if it holds at least what this edge was seen to release.
+    Whichever it is, it counts only if the last process gave it, and if it holds at least what this edge was seen to
+    release.
     """
     if not edge.bye:
         return None, "no Bye: what this edge released is not known"
@@ -163,6 +168,8 @@ def claim_of(edge: _EdgeRows) -> tuple[float | None, str]:
     if len(edge.boots) != 1 and edge.bye.get("ledger_releases") is None:
         text = f"ledger restarted: {len(edge.boots)} processes ran this edge, each knows its own releases only"
         return None, f"{text}; {note}"
+    if edge.bye.get("boot") != edge.boot:
+        return None, f"{OUTDATED}, {edge.boot}: what it released is not known"
     if edge.bye["releases"] < seen:
         return None, f"{CONTRADICTED}: it holds {edge.bye['releases']} releases, {seen} were received; {note}"
     epsilon: float | None = edge.bye["epsilon"]
@@ -179,7 +186,9 @@ def _promise(costs: Iterable[Total]) -> str:
 
 def _privacy(experiment: Experiment, run: _RunRows, costs: Mapping[Event, Total]) -> dict[str, Any]:
     events = [edge.event for edge in run.edges.values() if edge.event is not None]
-    notes = sorted({cost.note for cost in costs.values()})
+    claims = [claim_of(edge) for edge in run.edges.values()]
+    claimed = {note for epsilon, note in claims if epsilon is not None}
+    notes = sorted(claimed or {cost.note for cost in costs.values()})
     simulated = [name for name in sorted(run.edges) if _is_simulated(run.edges[name], experiment)]
     if simulated:
         notes.append(SIMULATED.format("every edge" if len(simulated) == len(run.edges) else ", ".join(simulated)))
@@ -202,7 +211,7 @@ def _is_simulated(edge: _EdgeRows, experiment: Experiment) -> bool:
 def _edge(name: str, edge: _EdgeRows, costs: Mapping[Event, Total], experiment: Experiment) -> dict[str, Any]:
     cost = costs.get(edge.event) if edge.event is not None else None
     epsilon, note = claim_of(edge)
-    is_sound = not note.startswith(CONTRADICTED)
+    is_sound = not note.startswith((CONTRADICTED, OUTDATED))
     return {
         "id": name,
         "samples": edge.samples,

@@ -124,8 +124,8 @@ class Learner:
 
     def _answered(self, plan: ProbePlan) -> int:
         """Probes answered in this run, by earlier processes of this edge too, by what the ledger holds of them."""
-        events = self.ledger.events
-        return sum(count for event, count in events.items() if event.dimension == plan.event.dimension)
+        size, update = plan.event.dimension, self.plan.event
+        return sum(count for event, count in self.ledger.events.items() if event.dimension == size and event != update)
 
     def _through(self, flat: Flat, indices: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Loss and gradient norm of these records, each [drawn]."""

@@ -34,6 +34,7 @@ class Content:
     head: bytes
     releases: int = 0
     carried: int = 0
+    is_seed_carried: bool = False
     lives: list[Life] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -55,7 +56,7 @@ class Content:
     @property
     def is_simulated(self) -> bool:
         """Whether noise of some life came from a seed."""
-        return any(life.randomness != "secure" for life in self.lives)
+        return self.is_seed_carried or any(life.randomness != "secure" for life in self.lives)
 
     def events(self, run: str | None = None) -> Counter[Event]:
         """How often each event happened, in one run or in all."""
@@ -76,10 +77,11 @@ def read(connection: sqlite3.Connection, path: Path, see: Callable[[Release], No
     _check_format(connection, path)
     try:
         (edge, previous) = _one(connection, "SELECT edge, previous FROM ledger", path)
-        carried = connection.execute("SELECT run, event, count FROM carried").fetchall()
+        carried = connection.execute("SELECT run, event, count, randomness FROM carried").fetchall()
         content = Content(edge, first_link(edge, previous, carried), carried=sum(row[2] for row in carried))
-        for run, event, count in carried:
+        for run, event, count, randomness in carried:
             content.counts[run, event] += count
+            content.is_seed_carried |= randomness != "secure"
         _follow(connection, path, content, see)
         content.events()  # whether they can be read at all
     except (TypeError, ValueError) as error:

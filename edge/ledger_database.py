@@ -9,10 +9,8 @@ from pathlib import Path
 
 from common.errors import LedgerError
 from edge.ledger_content import CURE, Content, Release, read
-from edge.ledger_mark import CLOSED, mark_of, read_mark, write_mark
-
-_LOG_HEADER = 32 + 24  # of a write-ahead log with at least one page
-_MODE, _HAS_LOG = 18, 2  # the byte in a database's header that says whether it has such a log
+from edge.ledger_log import check_log, fault_of
+from edge.ledger_mark import CLOSED, mark_of, write_mark
 
 _ROOM = 2**20  # bytes, for some hundred commits
 _SPARE = 10  # pages that one commit may need
@@ -86,32 +84,32 @@ def make_room(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA wal_autocheckpoint={_ROOM // page_size - _SPARE}")
 
 
-def look(path: Path, see: Callable[[Release], None] | None = None) -> Content:
+def look(path: Path, see: Callable[[Release], None] | None = None, *, patience: float = 0.0) -> Content:
     """What a ledger that no process holds contains; it stays as it is. `see` is shown every release.
 
     Raises:
         LedgerError: it is in use, damaged, or not whole.
     """
-    is_torn = lacks_log(path)
+    log_fault = fault_of(path)
     with translated(path):
-        connection = _read_only(path)
+        connection = _read_only(path, patience)
         try:
             content = read(connection, path, see)
         finally:
             connection.close()
-    check_log(path, content, is_torn)
+    check_log(path, content, log_fault)
     return content
 
 
-def _read_only(path: Path) -> sqlite3.Connection:
+def _read_only(path: Path, patience: float) -> sqlite3.Connection:
     """A connection that only reads; a transaction that a killed process left half done is taken back first."""
     if path.with_name(f"{path.name}-journal").exists():
-        held = hold(path, 0.0)
+        held = hold(path, patience)
         try:
             settle(held, path)
         finally:
             held.close()
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.0)
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=patience)
 
 
 @contextmanager
@@ -123,28 +121,3 @@ def translated(path: Path) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", type(error).__name__)
         expected = next((text for start, text in _EXPECTED.items() if name.startswith(start)), "to use it")
         raise LedgerError(f"ledger: {path}: {error} ({name}): expected {expected}") from error
-
-
-def lacks_log(path: Path) -> bool:
-    """Whether the database says that it has a write-ahead log, and there is none; to be asked before it is opened."""
-    log = path.with_name(f"{path.name}-wal")
-    try:
-        if not path.exists():
-            return False
-        with path.open("rb") as file:
-            header = file.read(_MODE + 1)
-        size = log.stat().st_size if log.exists() else 0
-    except OSError as error:
-        raise LedgerError(f"ledger: {path}: {error.strerror}: expected a file that can be read") from error
-    return len(header) > _MODE and header[_MODE] == _HAS_LOG and size < _LOG_HEADER
-
-
-def check_log(path: Path, content: Content, is_torn: bool) -> None:
-    """Makes sure that no log was lost, from `lacks_log` and the mark: without one, its process had not made it yet.
-
-    Raises:
-        LedgerError: the last process had one, and it is gone.
-    """
-    if is_torn and content.lives and read_mark(path) == content.lives[-1].boot:
-        text = f"its write-ahead log is missing, and releases with it: expected the file {path.name}-wal"
-        raise LedgerError(f"ledger: {path}: {text}; {CURE}")

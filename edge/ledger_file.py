@@ -9,9 +9,9 @@ database has a write-ahead log beside it; closed in good order, everything is in
 | what is found | what is done |
 |---|---|
 | neither file nor mark (`ledger_mark`), and the edge's records know of no release | a ledger is begun |
-| no file, an empty one, or one without its log, though there was one; damage; changed rows | LedgerError |
+| no file, an empty one, or one without its (whole) log, though there was one; damage; changed rows | LedgerError |
 | the ledger of another edge, another data set, other records; a newer version | LedgerError |
-| in use; cannot be written; no room, also in the middle of a run | LedgerError |
+| in use; cannot be written; no room, removed or replaced, also in the middle of a run | LedgerError |
 | fewer releases of this run than the edge's own records show | LedgerError |
 """
 
@@ -27,9 +27,10 @@ from common.errors import LedgerError
 from common.events import Event
 from common.privacy.ledger import Counts
 from edge.ledger_content import Content, read
-from edge.ledger_database import check_log, hold, lacks_log, make_room, settle, translated
+from edge.ledger_database import hold, look, make_room, settle, translated
 from edge.ledger_format import NOW, Life, create, life_link, mark, release_link, text_of
-from edge.ledger_mark import make_folder, mark_of, write_mark
+from edge.ledger_log import check_log, fault_of, log_of
+from edge.ledger_mark import CLOSED, make_folder, mark_of, write_mark
 from edge.owner import Owner
 
 LOG = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class LedgerFile:
         self._connection: sqlite3.Connection | None = None
         self._content: Content | None = None
         self._number, self._life, self._head = 0, 0, b""
+        self._held: tuple[int, int] | None = None
         self._events: dict[Event, tuple[int, bytes]] = {}
 
     def __enter__(self) -> LedgerFile:
@@ -76,7 +78,9 @@ class LedgerFile:
         Raises:
             LedgerError: as the table above says; no release was added or lost.
         """
-        may_begin, is_torn = self._may_begin(owner.edge), lacks_log(self.path)
+        may_begin, log_fault = self._may_begin(owner.edge), fault_of(self.path)
+        if log_of(self.path).exists():  # a connection that may write would tidy away what is amiss, by being closed
+            look(self.path, patience=self._patience)
         with translated(self.path):
             self._connection = connection = hold(self.path, self._patience)
             is_new = may_begin and not connection.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -85,8 +89,8 @@ class LedgerFile:
                 create(connection, owner.edge)
                 connection.execute("COMMIT")
             content = read(connection, self.path)
-            check_log(self.path, content, is_torn)
-            self._content = content
+            check_log(self.path, content, log_fault)
+            self._content, self._held = content, self._place()
             self._check(content, owner)
             try:
                 self._begin(connection, content, owner)
@@ -115,6 +119,8 @@ class LedgerFile:
         connection = self._connection
         if connection is None:
             raise LedgerError(f"ledger: {self.path}: not open: expected it to be open for every release")
+        if self._place() != self._held:  # SQLite would go on writing to a file that nobody finds again
+            raise LedgerError(f"ledger: {self.path}: removed or replaced while it was open: expected the same file")
         with translated(self.path):
             if event not in self._events:
                 self._events[event] = _enter(connection, text_of(event))
@@ -134,6 +140,14 @@ class LedgerFile:
             with suppress(sqlite3.Error, OSError):
                 settle(connection, self.path)
         connection.close()
+
+    def _place(self) -> tuple[int, int] | None:
+        """What tells the file from another one of its name; None if there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _may_begin(self, edge: str) -> bool:
         """Whether there never was a ledger here."""
@@ -182,9 +196,10 @@ class LedgerFile:
         self._number, self._life = content.releases, len(content.lives) + 1
         connection.execute("INSERT INTO lives VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", (self._life, *row))
         content.lives.append(life)
+        write_mark(self.path, CLOSED)  # a database with a log has a mark, so that without both something was lost
         connection.execute("PRAGMA journal_mode=WAL")
         make_room(connection)  # from now on, the log has pages
-        write_mark(self.path, self._boot)
+        write_mark(self.path, self._boot, log_of(self.path).stat().st_size)
 
 
 def new_command(path: Path, edge: str) -> str:

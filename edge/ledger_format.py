@@ -3,7 +3,7 @@
 | table | one row for | it says |
 |---|---|---|
 | ledger | the file | edge; chain value of the ledger that it carries on from, if any |
-| carried | a run and an event of that ledger | how often |
+| carried | a run and an event of that ledger | how often; source of the noise |
 | lives | a process that opened the file | run, boot id, data set, records, fingerprint, source of the noise, time |
 | events | a kind of release | its content as JSON |
 | releases | a release | life, ticket, event, time (unix seconds, of the database's clock) |
@@ -32,7 +32,7 @@ _GENESIS = b"\0" * 32
 _TABLES = ("ledger", "carried", "lives", "events", "releases")
 SCHEMA = (
     "CREATE TABLE ledger(edge TEXT NOT NULL, previous BLOB NOT NULL)",
-    "CREATE TABLE carried(run TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL)",
+    "CREATE TABLE carried(run TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL, randomness TEXT NOT NULL)",
     "CREATE TABLE lives(id INTEGER PRIMARY KEY, run TEXT NOT NULL, boot TEXT NOT NULL, data_set TEXT NOT NULL, "
     "records INTEGER NOT NULL, fingerprint TEXT NOT NULL, randomness TEXT NOT NULL, time INTEGER NOT NULL, "
     "chain BLOB NOT NULL)",
@@ -46,6 +46,8 @@ SCHEMA = (
         for what in ("UPDATE", "DELETE")
     ),
 )
+Carried = tuple[str, str, int, str]
+"""Run, event (as JSON), count and source of the noise."""
 NOW = "SELECT CAST(strftime('%s', 'now') AS INTEGER)"
 
 
@@ -70,7 +72,7 @@ def text_of(event: Event) -> str:
     return json.dumps(event.model_dump(mode="json", exclude_none=True), sort_keys=True, separators=(",", ":"))
 
 
-def first_link(edge: str, previous: bytes, carried: Sequence[tuple[str, str, int]]) -> bytes:
+def first_link(edge: str, previous: bytes, carried: Sequence[Carried]) -> bytes:
     """The chain's first value; `previous`: the last one of the ledger that this one carries on from."""
     content = json.dumps([VERSION, edge, previous.hex(), sorted(carried)])
     return hashlib.sha256(_GENESIS + content.encode()).digest()
@@ -92,13 +94,11 @@ def mark(event: str) -> bytes:
     return hashlib.sha256(event.encode()).digest()
 
 
-def create(
-    connection: sqlite3.Connection, edge: str, previous: bytes = b"", carried: Sequence[tuple[str, str, int]] = ()
-) -> None:
+def create(connection: sqlite3.Connection, edge: str, previous: bytes = b"", carried: Sequence[Carried] = ()) -> None:
     """Makes the tables, inside a transaction of the caller's."""
     for statement in SCHEMA:
         connection.execute(statement)
     connection.execute("INSERT INTO ledger VALUES(?, ?)", (edge, previous))
-    connection.executemany("INSERT INTO carried VALUES(?, ?, ?)", carried)
+    connection.executemany("INSERT INTO carried VALUES(?, ?, ?, ?)", carried)
     connection.execute(f"PRAGMA application_id={APPLICATION}")
     connection.execute(f"PRAGMA user_version={VERSION}")

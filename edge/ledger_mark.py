@@ -1,7 +1,7 @@
 """The mark beside a ledger: that there is one, and whose write-ahead log has to be there.
 
-It lies beside `edge-0001.db` as `edge-0001.begun`, and holds the boot id of the process that opened the ledger last, or
-"closed". Without it nobody could tell a ledger that was lost from one that never was.
+It lies beside `edge-0001.db` as `edge-0001.begun`, and holds the boot id of the process that opened the ledger last and
+how long its log was then, or "closed". Without it nobody could tell a ledger that was lost from one that never was.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 CLOSED = "closed"
-_LENGTH = 64  # of a boot id, at most
+_LENGTH = 80  # of a boot id and a number, at most
 
 
 def mark_of(ledger: Path) -> Path:
@@ -20,13 +20,16 @@ def mark_of(ledger: Path) -> Path:
 
 def read_mark(ledger: Path) -> str:
     """Which process opened the ledger last, or CLOSED; empty if nothing tells."""
-    try:
-        return mark_of(ledger).read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""
+    return _words(ledger)[0]
 
 
-def write_mark(ledger: Path, text: str) -> None:
+def read_log_size(ledger: Path) -> int:
+    """Bytes of the log when that process began to release; 0 if nothing tells."""
+    text = _words(ledger)[1]
+    return int(text) if text.isdecimal() else 0
+
+
+def write_mark(ledger: Path, text: str, log_size: int = 0) -> None:
     """Writes the mark to the disk, over an older one in place, which takes no room.
 
     Raises:
@@ -34,7 +37,7 @@ def write_mark(ledger: Path, text: str) -> None:
     """
     file = os.open(mark_of(ledger), os.O_WRONLY | os.O_CREAT, 0o644)
     try:
-        os.write(file, text.ljust(_LENGTH).encode("ascii") + b"\n")
+        os.write(file, f"{text} {log_size}".ljust(_LENGTH).encode("ascii") + b"\n")
         os.fsync(file)
     finally:
         os.close(file)
@@ -55,3 +58,11 @@ def sync_folder(folder: Path) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def _words(ledger: Path) -> tuple[str, str]:
+    try:
+        words = mark_of(ledger).read_text(encoding="ascii", errors="replace").split()
+    except OSError:
+        words = []
+    return (*words[:2], "", "")[0], (*words[:2], "", "")[1]

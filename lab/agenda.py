@@ -50,6 +50,11 @@ class Agenda(Generic[Who]):
         else:
             self._soon.append(entry)
 
+    def clear(self) -> None:
+        """Nothing is to happen any more."""
+        self._later.clear()
+        self._soon.clear()
+
     def take(self) -> tuple[Seconds, int, Action[Who], Who, Any] | None:
         """The next entry, removed: now it is its time. None if there is none."""
         soon, later = self._soon, self._later

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from lab.folder import Run
+from lab.rounding import at_most
 from lab.simulated import LABEL, is_simulated, noise_of, reservation
 from lab.verdict import rows, sentences
 
@@ -82,18 +83,31 @@ def promise_of(run: Run) -> str:
     sentences = (
         f"Differential privacy for {whose}, towards everyone outside its edge, cloud and broker included:",
         f"with one record {change}, nothing seen in the whole run becomes more likely by a factor above",
-        f"e^{number(worst['epsilon_total'], '{:.3g}')} = {_factor(float(worst['epsilon_total']))},",
-        f"except with probability {number(worst.get('dp_delta'), '{:.2g}')}.",
+        f"e^{at_most(worst['epsilon_total']):.3g} = {_factor(float(worst['epsilon_total']))},",
+        f"except with probability {number(worst.get('dp_delta'), '{:g}')}.",
         f"This is the total of {worst['id']}, which spent most, over its {number(worst.get('releases'), '{:,}')}",
         "releases, as its own ledger counted them.",
     )
-    return " ".join([*reservation(run), *sentences, *_notes(run)])
+    return " ".join([*reservation(run), *sentences, *_of_all_runs(known), *_notes(run)])
+
+
+def _of_all_runs(edges: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the ledgers hold beside this run: a record that took part before has paid for that as well."""
+    older = [edge for edge in edges if int(edge.get("ledger_releases") or 0) > int(edge.get("releases") or 0)]
+    if not older:
+        return []
+    worst = max(older, key=lambda edge: float("inf") if edge["ledger_epsilon"] is None else edge["ledger_epsilon"])
+    spent = worst["ledger_epsilon"]
+    total = f"an epsilon of {at_most(spent):.3g}" if spent is not None else "a total that is not known"
+    text = "Earlier runs on the same records count as well: since its ledger was begun,"
+    return [f"{text} {worst['id']} has spent {total}, in {worst['ledger_releases']:,} releases."]
 
 
 def _so_far(run: Run) -> list[str]:
     """What edges have reported of a run that is not summed up."""
     spent = [] if run.is_summed_up else _reported(run)
-    return [f"So far, as last reported, the edge that spent most is at epsilon {max(spent):.3g}."] if spent else []
+    text = "So far, as last reported, the edge that spent most is at epsilon"
+    return [f"{text} {at_most(max(spent)):.3g}."] if spent else []
 
 
 def _reported(run: Run) -> list[float]:
@@ -134,9 +148,9 @@ def _edges(run: Run) -> list[dict[str, str]]:
             "samples": number(said.get("samples", seen.samples), "{:,}"),
             "updates": number(said.get("updates", seen.updates), "{:,}"),
             "releases": _or_so_far(run, said.get("releases"), seen.releases, "{:,}"),
-            "per_release": number(said.get("epsilon_per_release"), "{:.3g}"),
-            "epsilon": _or_so_far(run, said.get("epsilon_total"), seen.epsilon, "{:.3g}"),
-            "dp_delta": number(said.get("dp_delta"), "{:.2g}"),
+            "per_release": number(_raised(said.get("epsilon_per_release")), "{:.3g}"),
+            "epsilon": _or_so_far(run, _raised(said.get("epsilon_total")), _raised(seen.epsilon), "{:.3g}"),
+            "dp_delta": number(said.get("dp_delta"), "{:g}"),
             "noise": noise_of(said, run) or MISSING,
             "dropped": number(said.get("dropped", seen.dropped), "{:,}"),
             "refused": number(said.get("refused", seen.refused), "{:,}"),
@@ -189,8 +203,8 @@ def setting(run: Run, section: str, key: str) -> str:
 
 
 def _span(values: Iterable[float]) -> str:
-    """One text for the values of all edges: the value they share, or the smallest and the largest."""
-    texts = list(dict.fromkeys(f"{value:.3g}" for value in sorted(values)))
+    """One text for the epsilons of all edges: the value they share, or the smallest and the largest."""
+    texts = list(dict.fromkeys(f"{at_most(value):.3g}" for value in sorted(values)))
     if not texts:
         return MISSING
     return texts[0] if len(texts) == 1 else f"{texts[0]} to {texts[-1]}"
@@ -199,6 +213,11 @@ def _span(values: Iterable[float]) -> str:
 def number(value: object, form: str) -> str:
     """The number in this form, or a dash where there is none."""
     return form.format(value) if _is_number(value) else MISSING
+
+
+def _raised(epsilon: object) -> object:
+    """To three digits, upwards."""
+    return at_most(epsilon) if _is_number(epsilon) else epsilon
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -14,6 +14,7 @@ from common.privacy.accountant import Total, total
 from common.privacy.calibration import Ask, fresh
 from edge.algorithms.asynchronous import Settings
 from edge.plans import Holder, holders, plans_for, probes_of, updates_of
+from lab.rounding import at_most
 
 MOST = 4
 """Different edges that are told of; of more, the smallest and the largest."""
@@ -38,7 +39,7 @@ class Forecast:
             noise = f"epsilon {event.epsilon:.4g} per release"
         target = f" (target {self.target:g})" if self.target is not None else ""
         answers = f" and {self.probes} probes" if self.probes else ""
-        cost = f"epsilon {total.epsilon:.4g}{target}" if total.epsilon is not None else total.note
+        cost = f"epsilon {at_most(total.epsilon, 4):.4g}{target}" if total.epsilon is not None else total.note
         edge, records = self.holder.edge, self.holder.records
         return f"{edge}, {records:,} records: {noise}, {cost} after {self.updates:,} updates{answers}"
 

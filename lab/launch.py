@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ import yaml
 from common.broker import choose
 from common.data import absent
 from common.errors import ConfigError, DataError, Fault, RecordError
-from common.experiment import Experiment, edge_ids
+from common.experiment import Experiment, Partition, edge_ids
 from common.privacy.calibration import Ask, fresh
 from lab.check import check
 from lab.closing import print_closing
@@ -28,6 +29,8 @@ from lab.watch import Ending, Watch
 
 LEDGERS = Path("ledgers")
 """Where ledgers are by default, in a folder for each way of dealing data to edges."""
+_DEALS_BY: Mapping[str, tuple[str, ...]] = {"dirichlet": ("alpha", "minimum"), "shards": ("shards_per_edge",)}
+"""What each way of dealing records reads, besides the number of edges and the seed."""
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
@@ -110,8 +113,20 @@ def _ledger(request: Request, experiment: Experiment) -> tuple[str, ...]:
 
 
 def holders_of(experiment: Experiment) -> str:
-    """A name for the edges and their records: the same as long as the same data are dealt in the same way."""
-    dealt = experiment.data.model_dump(mode="json", exclude={"root", "download"}) | {"seed": experiment.seed}
+    """A name for the edges and their records: the same as long as the same data are dealt in the same way.
+
+    So it must not depend on what has no part in the deal, or a count would begin anew on the same records.
+    """
+    data, partition = experiment.data, experiment.data.partition
+    if data.edges == 1:  # which has all records, however they are dealt
+        partition = Partition()
+    used = {name: getattr(partition, name) for name in ("kind", *_DEALS_BY.get(partition.kind, ()))}
+    dealt = data.model_dump(mode="json", exclude={"root", "download"})
+    dealt |= {"partition": Partition(**used).model_dump(mode="json"), "seed": experiment.seed}
+    if partition.kind == "own":  # each edge has its records by itself
+        dealt |= {"edges": None, "seed": None}
+    elif data.edges == 1:
+        dealt |= {"seed": None}
     mark = hashlib.sha256(json.dumps(dealt, sort_keys=True).encode()).hexdigest()[:8]
     return f"{experiment.data.name}-{mark}"
 

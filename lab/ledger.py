@@ -211,7 +211,8 @@ def _put_away(path: Path) -> Path:
         part = path.with_name(path.name + suffix)
         if part.exists():
             part.rename(closed.with_name(closed.name + suffix))
-    write_mark(closed, read_mark(path), read_log_size(path))  # which tells whether it is whole; and makes the names durable
+    # The mark tells whether it is whole; and this makes the names durable.
+    write_mark(closed, read_mark(path), read_log_size(path))
     return closed
 
 

@@ -23,6 +23,7 @@ from common.errors import ConfigError, Fault, UnsupportedEvent
 from common.events import LARGEST, SMALLEST, SMALLEST_RATE, Adjacency, Event, Sampling
 from common.privacy.accountant import SMALLEST_DELTA, compositions
 from common.privacy.calibration import MOST_RELEASES, Ask, calibrate, fresh
+from lab.rounding import at_most
 
 CliMechanism = Literal["spherical-laplace", "gaussian"]
 MECHANISMS: tuple[str, ...] = get_args(CliMechanism)
@@ -223,4 +224,4 @@ def _noise_faults(asked: Asked) -> Iterator[Fault]:
 
 
 def _found(epsilon: float | None, meaning: str) -> str:
-    return f"{'-':>10}   does not apply here" if epsilon is None else f"{epsilon:>10.4g}   {meaning}"
+    return f"{'-':>10}   does not apply here" if epsilon is None else f"{at_most(epsilon, 4):>10.4g}   {meaning}"

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from common.experiment import Experiment
 from lab.history import History
+from lab.rounding import at_most
 
 PLAIN_PERIOD = 2.0
 """Seconds between two plain lines."""
@@ -101,7 +102,7 @@ def _privacy(history: History, experiment: Experiment) -> str:
         return "dp: not established"
     known = [edge.epsilon for edge in history.edges.values() if edge.epsilon is not None]
     label = " (simulated DP)" if experiment.privacy.randomness == "reproducible" else ""
-    return f"epsilon {max(known):.3g} so far{label}" if known else "epsilon -"
+    return f"epsilon {at_most(max(known)):.3g} so far{label}" if known else "epsilon -"
 
 
 def _clock(seconds: float) -> str:

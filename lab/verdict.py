@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from lab.rounding import at_least, at_most
+
 Content = Mapping[str, Any]
 CHANGES: Mapping[str, str] = {"add_remove": "added or removed", "replace_one": "replaced"}
 
@@ -69,13 +71,13 @@ def claimed_of(part: Content) -> str:
     """The claim, whosever it is."""
     claimed, printed = part["epsilon_claimed"], part["epsilon_printed"]
     if claimed is not None:
-        return f"at most {claimed:.3g}"
-    return "none" if printed is None else f"none (by the paper's proof: at most {printed:.3g})"
+        return f"at most {at_most(claimed):.3g}"
+    return "none" if printed is None else f"none (by the paper's proof: at most {at_most(printed):.3g})"
 
 
 def measured_of(part: Content) -> str:
     """The measured bound."""
-    return f"at least {part['epsilon_measured']:.3g}"
+    return f"at least {at_least(part['epsilon_measured']):.3g}"
 
 
 def _parts(content: Content) -> list[Content]:
@@ -90,18 +92,18 @@ def _judged(part: Content) -> str:
     measured, claimed, printed = (part[f"epsilon_{name}"] for name in ("measured", "claimed", "printed"))
     if claimed is not None:
         if measured > claimed:
-            return f"The claim of at most {claimed:.3g} is FALSE: more gets out than code and accounting say."
+            return f"The claim of at most {at_most(claimed):.3g} is FALSE: more gets out than code and accounting say."
         return "No claim was contradicted; that is a test of the code as shipped, not a proof."
     if printed is None:
         return "Nothing is claimed for such releases, so there is nothing to contradict."
     if measured > printed:
         return (
             "Nothing is claimed for the paper's literal reading, and rightly so: the mechanism that its proof is about "
-            f"would keep epsilon to {printed:.3g}."
+            f"would keep epsilon to {at_most(printed):.3g}."
         )
     return (
         "Nothing is claimed for the paper's literal reading; this attack does not tell it from the mechanism that the "
-        f"paper's proof is about, which keeps epsilon to {printed:.3g}."
+        f"paper's proof is about, which keeps epsilon to {at_most(printed):.3g}."
     )
 
 

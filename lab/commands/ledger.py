@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from common.errors import ConfigError, Fault, LedgerError
+from lab.rounding import at_most
 
 HELP = "show, check or renew the ledgers of edges"
 _DELTA = 1e-5
@@ -55,7 +56,7 @@ def _text_of(one: dict[str, object]) -> str:
     if "error" in one:
         return f"{one['edge']}: cannot be relied on\n  {one['error']}"
     epsilon = one["epsilon"]
-    total = f"{epsilon:.4g}" if isinstance(epsilon, float) else "none"
+    total = f"{at_most(epsilon, 4):.4g}" if isinstance(epsilon, float) else "none"
     simulated = ", simulated: noise came from a seed" if one["simulated"] else ""
     lines = [
         f"{one['edge']}{' (closed)' if one['closed'] else ''}: {one['releases']} releases, epsilon {total} "

@@ -52,7 +52,7 @@ def test_an_edge_that_is_killed_again_and_again_accounts_for_all(programs: Start
         assert edge["releases"] == edge["ledger_releases"] == content.releases
         assert edge["releases"] >= edge["updates"] + edge["dropped"] + edge["answers"]
         assert edge["epsilon_total"] == edge["ledger_epsilon"] > 0
-        assert len(content.lives) == len(run.rows("start", edge["id"]))
+        assert len(content.lives) >= len(run.rows("start", edge["id"]))  # or killed before the first row of its own
     assert len(run.rows("joined")) > 5  # they were killed in the middle of it
 
 

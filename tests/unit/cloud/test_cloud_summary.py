@@ -226,6 +226,19 @@ def test_a_ledger_that_outlives_its_processes_is_believed_if_it_holds_what_was_r
     assert ("contradicted" in first["note"]) is not is_believed
 
 
+def test_an_account_does_not_cover_a_process_that_came_after_it() -> None:
+    """It left with a margin of releases that never arrived; its successor was killed and said nothing."""
+    told = {"releases": 9, "epsilon": 1.7, "ledger_releases": 90, "ledger_epsilon": 8.0}
+    rows = [row for row in run() if row["kind"] != "bye" or row["edge"] != "edge-0001"]
+    rows.append(bye(6.1, "edge-0001", **told))
+    first = summarise(experiment(), rows)["edges"][0]
+    assert (first["epsilon_total"], first["ledger_epsilon"]) == (1.7, 8.0)  # the control
+    rows.append(joined(6.2, "edge-0001", boot="b2"))
+    first = summarise(experiment(), rows)["edges"][0]
+    assert (first["epsilon_total"], first["ledger_epsilon"]) == (None, None)
+    assert "no Bye of the last process, b2" in first["note"]
+
+
 @pytest.mark.parametrize(
     ("event", "dp"),
     [

@@ -135,6 +135,22 @@ def test_no_more_probes_than_were_set_aside() -> None:
     assert one.ledger.releases == 1
 
 
+def test_updates_of_a_model_as_small_as_an_answer_are_no_probes() -> None:
+    """With two parameters an update looks like the answer to a probe, which has two numbers."""
+    model = build_model(ModelChoice(name="logistic"), (1,), 2)
+    data = Shard(model.prepare(np.linspace(-1, 1, 40, dtype=np.float32)[:, np.newaxis], 1.0), np.arange(40) % 2)
+    assert model.layout.size == 2
+    event = Event(mechanism="gaussian", noise_multiplier=1.0, dimension=2, adjacency="replace_one")
+    randomness = Randomness(stream(1, "sampling"), stream(1, "noise"))
+    one = Learner(model, data, PrivacyPlan(event, 40, 40), Ledger(), randomness, probes=exact(40, most=1))
+    flat = model.layout.zeros().astype(np.float32)
+    for _ in range(3):
+        one.gradient(flat, 1.0)
+    one.look(flat, 1.0, 1.0)
+    with pytest.raises(RemoteProtocolError, match="at most 1"):
+        one.look(flat, 1.0, 1.0)
+
+
 def test_a_probe_of_a_sample_is_unbiased_and_its_divisor_is_public() -> None:
     records, sample = 400, 40
     data = shard(records)

@@ -13,6 +13,7 @@ from made_up_ledgers import OWNER, TRAINING, file_at, fill
 
 from common.errors import LedgerError
 from edge.ledger_database import look
+from edge.ledger_log import is_broken
 from edge.ledger_mark import mark_of, write_mark
 
 FORK = get_context("fork")
@@ -26,8 +27,8 @@ def refused(path: Path, text: str, shown: int = 0) -> None:
         with file_at(path, boot=boot, shown=shown) as ledger, pytest.raises(LedgerError, match=text):
             ledger.open(OWNER)
     after = {part.name: part.read_bytes() for part in path.parent.iterdir()}
-    assert after.keys() <= before.keys() | {path.name}
-    assert all(after[name] == before[name] for name in after if name in before and "-wal" not in name)
+    assert after.keys() <= before.keys() | {path.name, f"{path.name}-shm"}
+    assert all(after[name] == before[name] for name in after if name in before and "-shm" not in name)
 
 
 def test_missing_where_there_was_one(path: Path) -> None:
@@ -67,9 +68,30 @@ def test_a_folder_in_its_place(path: Path) -> None:
         ledger.open(OWNER)
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_gone_while_it_is_in_use(path: Path, is_replaced: bool) -> None:
+    """The process still has the old file, which nobody will find again."""
+    old = path.read_bytes()
+    with file_at(path, boot="b3") as ledger:
+        ledger.open(OWNER).write(TRAINING, 1)
+        path.unlink()
+        if is_replaced:
+            path.with_name("copy").write_bytes(old)
+            path.with_name("copy").rename(path)
+        with pytest.raises(LedgerError, match="removed or replaced while it was open"):
+            ledger.write(TRAINING, 2)
+
+
 def test_a_newer_version(path: Path) -> None:
     alter(path, "PRAGMA user_version = 2")
     refused(path, "version 2: expected 1; use the version of this software that wrote it")
+
+
+def test_a_newer_version_that_was_killed_keeps_its_log(path: Path) -> None:
+    """The software that wrote it will need it."""
+    crash(path, 7, version=2)
+    refused(path, "version 2: expected 1")
+    assert path.with_name("edge-0001.db-wal").stat().st_size > 2**19
 
 
 def alter(path: Path, *statements: str) -> None:
@@ -103,7 +125,7 @@ def test_the_alteration_by_itself_is_none(path: Path) -> None:
         "UPDATE lives SET fingerprint = 'other', records = 21",
         "UPDATE lives SET time = 0 WHERE id = 1",
         "UPDATE ledger SET edge = 'edge-0002'",
-        "INSERT INTO carried VALUES('r', '{}', 1)",
+        "INSERT INTO carried VALUES('r', '{}', 1, 'secure')",
         "INSERT INTO releases SELECT 0, life, ticket, event, time, chain FROM releases WHERE number = 1",
         "INSERT INTO releases SELECT 43, life, ticket, event, time, chain FROM releases WHERE number = 42",
         "DELETE FROM ledger",
@@ -118,7 +140,7 @@ def test_altered_rows_show(path: Path, statement: str) -> None:
         look(path)
 
 
-def crash(path: Path, releases: int, boot: str = "b3", pages: int = 1000) -> None:
+def crash(path: Path, releases: int, boot: str = "b3", pages: int = 1000, version: int = 1) -> None:
     """A process that is killed after so many releases; every `pages` the log goes into the database and begins anew."""
 
     def live() -> None:
@@ -127,6 +149,8 @@ def crash(path: Path, releases: int, boot: str = "b3", pages: int = 1000) -> Non
         ledger._connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
         for ticket in range(releases):
             ledger.write(TRAINING, ticket)
+        if version > 1:
+            ledger._connection.execute(f"PRAGMA user_version = {version}")
         os.kill(os.getpid(), signal.SIGKILL)
 
     process = FORK.Process(target=live)
@@ -156,6 +180,49 @@ def test_after_a_crash_without_its_log(path: Path, releases: int, pages: int, si
     with pytest.raises(LedgerError, match="write-ahead log is missing"):
         look(path)
     refused(path, "write-ahead log is missing, and releases with it: expected the file edge-0001.db-wal")
+
+
+@pytest.mark.parametrize("size", [56, 40_960, 200_000, -4120])
+def test_after_a_crash_with_a_part_of_its_log(path: Path, size: int) -> None:
+    """SQLite takes what is left for all there was, and would go on with fewer releases."""
+    crash(path, 40)
+    log = path.with_name("edge-0001.db-wal")
+    os.truncate(log, size % log.stat().st_size)
+    refused(path, "write-ahead log was longer, and releases are missing")
+
+
+def test_after_a_crash_with_a_damaged_log(path: Path) -> None:
+    crash(path, 40)
+    log = path.with_name("edge-0001.db-wal")
+    whole = log.read_bytes()
+    for place in (20, 32 + 4120 * 3 + 500):  # in its header, and in the middle of 40 releases
+        log.write_bytes(whole[:place] + bytes(255 - byte for byte in whole[place : place + 4]) + whole[place + 4 :])
+        assert is_broken(log.read_bytes())
+        with pytest.raises(LedgerError, match="write-ahead log is damaged, and releases are missing"):
+            look(path)
+    refused(path, "write-ahead log is damaged, and releases are missing")
+    assert not is_broken(whole)
+
+
+def test_the_last_commit_may_have_been_interrupted(path: Path) -> None:
+    """By a power failure, before the release that it is for: nothing was sent."""
+    crash(path, 7)
+    log = path.with_name("edge-0001.db-wal")
+    content = bytearray(log.read_bytes())
+    ends = [start for start in range(32, len(content), 4120) if any(content[start + 4 : start + 8])]
+    content[ends[-1] + 100] ^= 255
+    log.write_bytes(content)
+    assert look(path).releases == 42 + 6
+    fill(path, 1, boot="b4")
+
+
+def test_a_copy_of_the_database_alone_after_a_crash(path: Path, tmp_path: Path) -> None:
+    """Without log and mark it looks like the ledger of a process that never released anything."""
+    crash(path, 7)
+    copy = tmp_path / "elsewhere" / path.name
+    copy.parent.mkdir()
+    copy.write_bytes(path.read_bytes())
+    refused(copy, "write-ahead log is missing")
 
 
 def test_killed_before_there_was_a_log(path: Path) -> None:

@@ -34,8 +34,24 @@ def test_those_of_simulated_privacy_belong_to_the_run_unless_somebody_says_where
         ({"seed": 4}, False),
         ({"data__edges": 4}, False),
         ({"data__partition": {"kind": "dirichlet", "alpha": 0.5}}, False),
+        ({"data__partition": {"alpha": 0.9, "shards_per_edge": 3}}, True),  # which an even deal does not read
         ({"data__classes": "halves"}, False),
     ],
 )
 def test_the_same_holders_have_the_same_folder(changes: dict[str, Any], is_same: bool) -> None:
     assert (holders_of(experiment(**changes)) == holders_of(experiment())) == is_same
+
+
+@pytest.mark.parametrize(
+    ("changes", "other", "is_same"),
+    [
+        ({"data__partition": {"kind": "own"}}, {"seed": 4, "data__edges": 2}, True),  # files of their own
+        ({"data__edges": 1}, {"seed": 4, "data__partition": {"kind": "dirichlet", "alpha": 0.1}}, True),  # all records
+        ({"data__partition": {"kind": "dirichlet"}}, {"data__partition": {"kind": "dirichlet", "alpha": 0.1}}, False),
+        ({"data__partition": {"kind": "shards"}}, {"seed": 4}, False),
+    ],
+)
+def test_what_has_no_part_in_the_deal_does_not_begin_a_new_count(
+    changes: dict[str, Any], other: dict[str, Any], is_same: bool
+) -> None:
+    assert (holders_of(experiment(**changes)) == holders_of(experiment(**changes | other))) == is_same

@@ -77,7 +77,7 @@ def test_show_to_people_below_the_folder_too(folder: Path, capsys: pytest.Captur
     assert main(["ledger", "show", str(folder), "--edge", "edge-0001"]) == 0
     text = capsys.readouterr().out
     for words in (
-        "edge-0001: 9 releases, epsilon 2.551",
+        "edge-0001: 9 releases, epsilon 2.552",
         "at delta 1e-05",
         "run-1 5, run-2 3, run-3 1",
         "6 x",
@@ -162,6 +162,19 @@ def test_new_with_carry_keeps_the_counts_and_takes_grown_data(folder: Path, caps
     assert (content.carried, content.releases, content.owner) == (8, 2, grown)
     assert content.events() == {PROBE: 3, TRAINING: 7}
     assert content.events("run-1") == {PROBE: 1, TRAINING: 4}
+
+
+def test_new_with_carry_remembers_that_noise_came_from_a_seed(folder: Path) -> None:
+    """The process that drew it is not carried; what it released is."""
+    for name, randomness in (("edge-0001", "reproducible"), ("edge-0002", "secure")):
+        path = folder / "seeded" / f"{name}.db"
+        with LedgerFile(path, "run-1", "b1", randomness) as ledger:
+            ledger.open(replace(OWNER, edge=name))
+            ledger.write(TRAINING, 1)
+        for _ in (1, 2):
+            assert main(["ledger", "new", str(folder / "seeded"), "--edge", name, "--carry", "--yes"]) == 0
+        content = look(path)
+        assert (content.is_simulated, content.carried) == (randomness != "secure", 1)
 
 
 def test_new_where_the_old_one_is_beyond_use(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

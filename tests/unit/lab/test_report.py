@@ -121,6 +121,31 @@ def test_epsilon_is_explained_or_its_absence_is(tmp_path: Path) -> None:
     assert promise_of(read_run(paper)).startswith("dp: not established")
 
 
+@pytest.mark.parametrize(
+    ("held", "words"),
+    [
+        ([(334, 4.78), (334, 4.78), (334, 4.78)], None),
+        ([(None, None)] * 3, None),
+        ([(334, 4.78), (1334, 9.871), (1000, 8.0)], "edge-0002 has spent an epsilon of 9.88, in 1,334 releases"),
+        (
+            [(334, 4.78), (1334, 9.871), (1000, None)],
+            "edge-0003 has spent a total that is not known, in 1,000",
+        ),
+    ],
+)
+def test_earlier_runs_on_the_same_records_are_told_of(
+    tmp_path: Path, held: list[tuple[int | None, float | None]], words: str | None
+) -> None:
+    folder = write_run(tmp_path / "run")
+    summary = json.loads((folder / "summary.json").read_text())
+    for edge, (releases, epsilon) in zip(summary["edges"], held, strict=True):
+        edge |= {"releases": 334, "ledger_releases": releases, "ledger_epsilon": epsilon}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    promise = promise_of(read_run(folder))
+    assert ("Earlier runs" in promise) is (words is not None)
+    assert words is None or words in promise
+
+
 def test_only_the_summary_says_what_is_claimed(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run")  # every edge says goodbye with an epsilon of 4.78
     write_summary(folder, [None, 3.5, None])
