@@ -49,8 +49,8 @@ class Parameters:
                 scaled = self._scratch[: block.size]
                 for update in updates:
                     np.multiply(update[start : start + BLOCK], factor, out=scaled)
-                    np.subtract(block, scaled, out=block)
-                finite = finite and math.isfinite(np.dot(block, block))
+                    block -= scaled
+                finite = finite and math.isfinite(block.dot(block))
         self.version += 1
         return finite
 

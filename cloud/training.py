@@ -160,9 +160,11 @@ class Training:
 
     def _step(self, batch: Sequence[Arrival]) -> None:
         version = self.version
-        fresh = [arrival for arrival in batch if self._is_fresh(arrival)]
+        fresh = []
         for arrival in batch:
-            if not self._is_fresh(arrival):
+            if self._is_fresh(arrival):
+                fresh.append(arrival)
+            else:
                 self._record_update(arrival, version, is_applied=False)
         if not fresh:
             return

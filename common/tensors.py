@@ -58,7 +58,7 @@ class Tensors(Mapping[str, NDArray[np.float32]]):
         if flat.dtype != np.float32 or flat.shape != (layout.size,) or not flat.flags.c_contiguous:
             raise ValueError(f"flat vector: {flat.dtype} {flat.shape}: expected contiguous float32 ({layout.size},)")
         view = flat.view()
-        view.flags.writeable = False
+        view.setflags(write=False)
         self.layout = layout
         self.flat: Flat = view
 

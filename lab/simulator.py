@@ -38,17 +38,22 @@ AHEAD = 128
 HEADER = 400
 """Bytes of a message besides its parameters, about."""
 
+_ALIVE = 100_000  # things made and not yet gone, at which it is time to look for garbage
+
 Keep = Callable[[NodeId, str, Mapping[str, object], Seconds], None]
 """Takes one row of one node's records: node, kind, row, time."""
 
 
 @contextmanager
 def settled() -> Iterator[None]:
-    """Spares the interpreter to look for garbage, again and again, among the many things that a run was made of."""
+    """Has the interpreter look for garbage less often, and not among the many things that a run was made of."""
+    first, *others = gc.get_threshold()
     gc.freeze()
+    gc.set_threshold(_ALIVE, *others)
     try:
         yield
     finally:
+        gc.set_threshold(first, *others)
         gc.unfreeze()
 
 
@@ -135,6 +140,7 @@ class Simulator:
             _, _, action, process, subject = entry
             if process.halt is None:
                 action(process, subject)
+        self._agenda.clear()  # its actions lead back here: whoever forgets this simulator shall get its memory back
         return True
 
     # What can happen

@@ -190,7 +190,8 @@ class AsynchronousCloud:
             return
         if seat.presence is Presence.LOST:
             self._record_joined(seat)
-        self._roster.hear(seat)
+            self._roster.hear(seat)
+        seat.is_silent, seat.bye = False, None
         work = seat.work
         if work is not None and message.ticket >= work.ticket:
             fault = self._charter.admission.fault_in(seat, work, self._training.version, message)

@@ -28,7 +28,7 @@ _ROUNDOFF = 2.0**-53  # of float64
 
 
 def grid_below(scale: float, longest: float = 0.0) -> float:
-    """The largest power of two that is at most scale * 2^-30, unless vectors of length `longest` call for a coarser one.
+    """The largest power of two that is at most scale * 2^-30, unless vectors of length `longest` need a coarser one.
 
     These have to fit the integers that are exact, with room for the noise; whether they do must not depend on data.
     So `longest` is a public bound, which only matters where there is next to no noise.
@@ -68,7 +68,7 @@ def add(vector: NDArray[np.float64], steps: NDArray[np.float64], grid: float) ->
     whole = vector * (1.0 / grid)
     np.rint(whole, out=whole)
     steps += whole
-    if not float(steps @ steps) < _EXACT**2:  # no coordinate is larger than the length
+    if not float(steps.dot(steps)) < _EXACT**2:  # no coordinate is larger than the length
         raise SensitivityError(f"noisy vector: beyond {_EXACT * grid:g} or not finite: expected within the lattice")
     steps *= grid
     return steps

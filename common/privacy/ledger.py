@@ -74,7 +74,8 @@ class Ledger:
         self.is_durable = store is not None
         self.is_simulated = store is not None and store.is_simulated
         own, whole = store.booked() if store is not None else ({}, {})
-        self._own, self._whole = Counter(own), Counter(whole)
+        self._own = Counter(own)
+        self._whole = self._own if store is None else Counter(whole)
         self._store = store
         self._reserved: Counter[Event] = Counter()
         self._chunk, self._is_far = 1, True
@@ -122,7 +123,8 @@ class Ledger:
         if limit is not None:
             self._reserved[event] -= 1
         self._own[event] += 1
-        self._whole[event] += 1
+        if self._whole is not self._own:
+            self._whole[event] += 1
 
     def total(self, dp_delta: float, method: Method = "pld") -> Total:
         """The cost of everything booked in this run (`accountant.total`)."""

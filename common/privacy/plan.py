@@ -153,7 +153,7 @@ class PrivacyPlan:
         if total.shape != (self.event.dimension,):
             raise SensitivityError(f"sum of gradients: shape {total.shape}: expected ({self.event.dimension},)")
         average = np.divide(total, self.batch_size, dtype=np.float64)
-        norm = math.sqrt(float(average @ average))
+        norm = math.sqrt(average.dot(average))
         if not math.isfinite(norm):
             raise SensitivityError("sum of gradients: not finite: expected finite numbers")
         if not self.private or clip_norm is None:

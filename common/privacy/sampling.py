@@ -19,7 +19,7 @@ Indices = NDArray[np.int64]
 
 def poisson(records: int, batch_size: int, rng: np.random.Generator) -> Indices:
     """Each record enters on its own with probability b/n; the batch may be empty."""
-    return np.flatnonzero(rng.random(records) < batch_size / records).astype(np.int64, copy=False)
+    return (rng.random(records) < batch_size / records).nonzero()[0]
 
 
 def fixed(records: int, batch_size: int, rng: np.random.Generator) -> Indices:
