@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from common.errors import ConfigError, Fault
 from common.events import LARGEST, SMALLEST
 from common.experiment import Experiment
 from common.privacy.calibration import Ask, calibrate, fresh, shift_within, with_strength
@@ -59,8 +58,7 @@ def plan_to_target(
     """
     target, path = experiment.privacy_of(edge).target_epsilon, path_of(experiment, edge, "target_epsilon")
     plan = plan_for(experiment, edge, records, dimension, strength=1.0)
-    if target is None:
-        raise ConfigError(Fault(path, None, "a total, from which the noise follows"))
+    assert target is not None  # `plan_for` has refused a strength without one
     probing = _probing(plan, target, work) if work.probes else None
     beside = {probing.event: work.probes} if probing is not None else {}
     event = calibrate(plan.event, work.updates, target, plan.dp_delta, beside=beside, name=path, ask=ask)

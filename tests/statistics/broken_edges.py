@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ def planned(broken: type[PrivacyPlan]) -> Build:
     """What builds a learner with a broken plan in place of the shipped one."""
 
     def build(own: Holding, randomness: Randomness, l2: float) -> Learner:
-        plan = broken(**{name: getattr(own.plan, name) for name in own.plan.__dataclass_fields__})
+        plan = broken(**{each.name: getattr(own.plan, each.name) for each in fields(own.plan) if each.init})
         return Learner(own.model, own.shard, plan, Ledger(), randomness, l2=l2)
 
     return build
