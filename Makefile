@@ -25,9 +25,8 @@ lint: .venv/developing
 	$(BIN)/lint-imports
 
 coverage: .venv/developing  ## all tests but those of Docker, with the bars for branch coverage
-	@$(BIN)/coverage erase   # also what processes that were killed have left
-	$(BIN)/pytest -q -m "not docker" --cov --cov-report=
-	@rm -f .coverage.*       # halves of files, of processes that tests kill
+	@$(BIN)/coverage erase
+	$(BIN)/pytest -q -m "not docker" --cov --cov-report= && rm -f .coverage.*  # of processes that tests kill
 	$(BIN)/coverage report --fail-under=90 --skip-covered
 	$(BIN)/coverage report --fail-under=100 --skip-covered --include='$(EXACT)'
 
