@@ -11,8 +11,6 @@ from common.records import line_of
 
 BLOCK = 1 << 16
 """Bytes of one node's rows that wait for the disk at most."""
-ROWS = 1024
-"""Rows that wait to become lines: many at once take less time each."""
 
 
 class Pages:
@@ -21,7 +19,6 @@ class Pages:
     def __init__(self, folder: Path, run: str, look: Callable[[Mapping[str, object]], None] | None = None) -> None:
         """`look` sees every row of the cloud as it comes."""
         self._folder, self._run, self._look = folder, run, look
-        self._rows: list[tuple[NodeId, dict[str, object]]] = []
         self._waiting: dict[NodeId, bytearray] = {}
 
     def keep(self, node: NodeId, kind: str, row: Mapping[str, object], now: Seconds) -> None:
@@ -31,9 +28,12 @@ class Pages:
             RecordError: a full block could not be written.
         """
         content = {"run": self._run, "node": node, "time": now, "kind": kind, **row}
-        self._rows.append((node, content))
-        if len(self._rows) >= ROWS:
-            self._encode()
+        page = self._waiting.get(node)
+        if page is None:
+            page = self._waiting[node] = bytearray()
+        page += line_of(content)
+        if len(page) >= BLOCK:
+            self._write(node)
         if self._look is not None and node == CLOUD:
             self._look(content)
 
@@ -43,19 +43,8 @@ class Pages:
         Raises:
             RecordError: it could not be written.
         """
-        self._encode()
         for node in list(self._waiting):
             self._write(node)
-
-    def _encode(self) -> None:
-        rows, self._rows = self._rows, []
-        for node, content in rows:
-            page = self._waiting.get(node)
-            if page is None:
-                page = self._waiting[node] = bytearray()
-            page += line_of(content)
-            if len(page) >= BLOCK:
-                self._write(node)
 
     def _write(self, node: NodeId) -> None:
         path = self._folder / ("cloud" if node == CLOUD else f"edges/{node}") / "records.jsonl"

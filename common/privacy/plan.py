@@ -152,7 +152,7 @@ class PrivacyPlan:
         self.accept(clip_norm)
         if total.shape != (self.event.dimension,):
             raise SensitivityError(f"sum of gradients: shape {total.shape}: expected ({self.event.dimension},)")
-        average = np.divide(total, self.batch_size, dtype=np.float64)
+        average = total.astype(np.float64, copy=False) / self.batch_size
         norm = math.sqrt(average.dot(average))
         if not math.isfinite(norm):
             raise SensitivityError("sum of gradients: not finite: expected finite numbers")

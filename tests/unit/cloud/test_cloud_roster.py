@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cloud.roster import Presence, Roster, Welcome
 from common.events import Event
 from common.messages import Bye, Hello
@@ -60,6 +62,25 @@ def test_a_spoken_bye_is_final_until_the_next_hello() -> None:
     assert seat.presence is Presence.GONE
     roster.welcome("edge-0001", hello("b2"))
     assert roster.online() == [seat]
+
+
+def test_the_present_are_counted_through_all_that_edges_may_do() -> None:
+    roster = Roster()
+    seats = [roster.welcome(f"edge-000{number}", hello())[0] for number in (1, 2, 3)]
+    assert roster.present == 3
+    steps: list[tuple[Callable[[], object], int]] = [
+        (lambda: roster.welcome("edge-0001", hello()), 3),  # a repeat
+        (lambda: roster.leave("edge-0001", Bye(reason="connection lost")), 2),
+        (lambda: roster.leave("edge-0001", Bye(reason="connection lost")), 2),
+        (lambda: roster.hear(seats[0]), 3),
+        (lambda: roster.leave("edge-0002", Bye(reason="done", releases=3)), 2),
+        (lambda: roster.leave("edge-0002", Bye(reason="connection lost")), 2),
+        (lambda: roster.welcome("edge-0002", hello("b2")), 3),
+        (lambda: roster.leave("edge-0009", Bye(reason="?")), 3),
+    ]
+    for step, expected in steps:
+        step()
+        assert roster.present == expected == len(roster.online())
 
 
 def test_a_stranger_has_no_seat() -> None:
