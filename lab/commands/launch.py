@@ -4,42 +4,26 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from lab.commands.experiment import add_experiment
+from lab.commands.experiment import add_run, request_of
 
 HELP = "run an experiment on this machine"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    add_experiment(parser)
-    parser.add_argument("--edges", type=int, metavar="N", help="number of edges (the same as --set data.edges=N)")
+    add_run(parser)
     parser.add_argument("--broker", metavar="HOST[:PORT]", help="a broker that runs already (default: start one here)")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default: runs/<name>-<time>)")
-    parser.add_argument("--run", metavar="ID", help="run id, [a-z0-9-] (default: <name>-<time>)")
     parser.add_argument(
         "--ledger", type=Path, metavar="DIR", help="folder of the edges' ledgers (default: in ledgers/)"
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress, only what matters")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Launches; the run's exit code."""
-    from common.answers import Answers, cache_folder  # noqa: PLC0415
-    from lab.launch import Request, launch  # noqa: PLC0415 - imports models, data and the broker
+    from lab.launch import launch  # noqa: PLC0415 - imports models, data and the broker
 
-    overrides = list(arguments.overrides)
-    if arguments.edges is not None:
-        overrides.append(f"data.edges={arguments.edges}")
-    request = Request(
-        file=arguments.file,
-        overrides=tuple(overrides),
-        broker=arguments.broker,
-        out=arguments.out,
-        run=arguments.run,
-        quiet=arguments.quiet,
-        ledger=arguments.ledger,
-        ask=Answers(cache_folder(arguments.environment)).ask,
-    )
+    request = replace(request_of(arguments), broker=arguments.broker, ledger=arguments.ledger)
     return launch(request, sys.stdout)
