@@ -78,9 +78,10 @@ def _fill(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
     axes.set_ylabel(panel.y_label, color=SOFT)
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    if panel.log_x:
+    points = [point for known in panel.series.values() for point in known]
+    if panel.log_x and any(x is not None and x > 0 for x, _ in points):
         axes.set_xscale("log")
-    if panel.log_y:
+    if panel.log_y and any(y.mean > 0 for _, y in points):  # nothing may have been reached
         axes.set_yscale("log")
     for line, note in enumerate(panel.notes):
         axes.text(0.98, 0.02 + 0.07 * line, note, transform=axes.transAxes, ha="right", fontsize=7, color=SOFT)
