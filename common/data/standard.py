@@ -11,13 +11,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from common.data.dataset import DataSpec
-from common.data.vision import ImageSet, StoredFile
+from common.data.idx import read_idx
+from common.data.libsvm import read_libsvm
+from common.data.vision import Arrays, ImageSet, StoredFile
+from common.errors import DataError
 
 
 def grey(images: NDArray[Any]) -> NDArray[Any]:
@@ -33,6 +38,24 @@ def grey_upright(images: NDArray[Any]) -> NDArray[Any]:
 def channels_first(images: NDArray[Any]) -> NDArray[Any]:
     """[n, h, w, channels] -> [n, channels, h, w], no copy."""
     return images.transpose(0, 3, 1, 2)
+
+
+def idx_arrays(paths: Sequence[Path]) -> Arrays:
+    """Images and labels from one IDX file each."""
+    images, labels = paths
+    return read_idx(images), read_idx(labels)
+
+
+def usps_arrays(paths: Sequence[Path]) -> Arrays:
+    """Images [n, 16, 16] and labels 0..9; the file has pixels from -1 to 1 and labels 1..10.
+
+    Rounded down to bytes, in float32, as torchvision does.
+    """
+    values, labels = read_libsvm(paths[0], 16 * 16)
+    if not (np.abs(values) <= 1.0).all():
+        raise DataError(f"{paths[0]}: pixels: {values.min():g} to {values.max():g}: expected -1 to 1")
+    images = ((values.astype(np.float32) + 1) / 2 * 255).astype(np.uint8)
+    return images.reshape(-1, 16, 16), labels - 1
 
 
 def idx_files(folder: str, prefixes: tuple[str, str], sizes: tuple[int, int], pixels: int) -> tuple[StoredFile, ...]:
@@ -51,7 +74,7 @@ MNIST = ImageSet(
     sizes=(60_000, 10_000),
     stored=idx_files("MNIST/raw", ("train", "t10k"), (60_000, 10_000), 28 * 28),
     arrange=grey,
-    is_idx=True,
+    read=idx_arrays,
     writers="train_writer",
 )
 
@@ -62,7 +85,7 @@ FASHION_MNIST = ImageSet(
     sizes=(60_000, 10_000),
     stored=idx_files("FashionMNIST/raw", ("train", "t10k"), (60_000, 10_000), 28 * 28),
     arrange=grey,
-    is_idx=True,
+    read=idx_arrays,
 )
 
 USPS = ImageSet(
@@ -72,6 +95,7 @@ USPS = ImageSet(
     sizes=(7_291, 2_007),
     stored=(StoredFile("usps.bz2"), StoredFile("usps.t.bz2")),
     arrange=grey,
+    read=usps_arrays,
 )
 
 CIFAR10 = ImageSet(
@@ -93,6 +117,6 @@ EMNIST = ImageSet(
     sizes=(697_932, 116_323),
     stored=idx_files("EMNIST/raw", ("emnist-byclass-train", "emnist-byclass-test"), (697_932, 116_323), 28 * 28),
     arrange=grey_upright,
-    is_idx=True,
+    read=idx_arrays,
     options={"split": "byclass"},
 )

@@ -1,7 +1,7 @@
-"""Image sets that torchvision knows: it fetches them, this module locks, checks and names, and reads IDX.
+"""Image sets that torchvision knows: it fetches them, this module locks, checks and names, and reads most.
 
 torchvision (and with it torch) costs seconds and hundreds of megabytes in every process, so it is imported only to
-fetch what is missing, and to read what is not IDX (USPS, CIFAR-10); IDX files need no more than NumPy. Downloads are
+fetch what is missing, and to read CIFAR-10; the files of all other sets need no more than NumPy. Downloads are
 checked by the checksums torchvision knows; what a person put into the folder is checked by size where the format
 fixes it, by checksum where torchvision does (CIFAR-10), and always by number, shape, type and label range.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from common.data.archive import read_array
 from common.data.dataset import DataSpec, Records
-from common.data.idx import read_idx
 from common.data.reservation import reserved
 from common.errors import DataError
 from common.experiment import Data
 
+Arrays = tuple[NDArray[Any], NDArray[Any]]
+"""Images and labels as stored."""
 BRIGHTEST = 255.0
 ABSENT = ": not there"
 FAILURES = (
@@ -72,7 +73,8 @@ class ImageSet:
         sizes: Number of training and of test records.
         stored: The files as torchvision lays them out below the root.
         arrange: Brings the stored array into [n, channels, height, width].
-        is_idx: `stored` are the images and the labels for training, then those for the test, in IDX files.
+        read: Gives images and labels from the files of one part (of `stored` the first half is for training, the
+            second for the test); None: torchvision reads them.
         options: Further arguments of the torchvision class.
         writers: Array of `writers.npz` with the writer of each training record, if such a file exists at all.
     """
@@ -83,7 +85,7 @@ class ImageSet:
     sizes: tuple[int, int]
     stored: tuple[StoredFile, ...]
     arrange: Callable[[NDArray[Any]], NDArray[Any]]
-    is_idx: bool = False
+    read: Callable[[Sequence[Path]], Arrays] | None = None
     options: dict[str, str] = field(default_factory=dict)
     writers: str | None = None
 
@@ -128,20 +130,21 @@ class ImageSet:
 
     def _read(self, data: Data, *, train: bool) -> Records:
         root = self._folder(data)
-        images, labels = self._idx_arrays(data, root, train) if self.is_idx else self._arrays(data, root, train)
+        images, labels = self._arrays(data, root, train) if self.read is None else self._own(data, root, train)
         images, labels = self.arrange(images), labels.astype(np.int64)
         self._check(root, images, labels, self.sizes[0 if train else 1])
         writers = self._writers(root, len(labels)) if train else None
         return Records(images, labels, self.spec.classes, BRIGHTEST, writers)
 
-    def _idx_arrays(self, data: Data, root: Path, train: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Images and labels as stored; torchvision is asked only if files are missing and may be fetched."""
+    def _own(self, data: Data, root: Path, train: bool) -> Arrays:
+        """Images and labels as `read` gives them; torchvision is asked only if files are missing and may be fetched."""
+        assert self.read is not None
         if data.download and self._faults(root):
             self._fetched(root, train)
-        images, labels = self.stored[:2] if train else self.stored[2:]
-        return read_idx(root / images.path), read_idx(root / labels.path)
+        half = len(self.stored) // 2
+        return self.read([root / file.path for file in (self.stored[:half] if train else self.stored[half:])])
 
-    def _arrays(self, data: Data, root: Path, train: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _arrays(self, data: Data, root: Path, train: bool) -> Arrays:
         """Images and labels as torchvision reads them."""
         if data.download and (self._faults(root) or os.access(root, os.W_OK)):
             opened = self._fetched(root, train)

@@ -1,5 +1,6 @@
 """Every entry of the table keeps the same promises; the real sets are read where they are there."""
 
+import bz2
 import os
 import subprocess
 import sys
@@ -128,6 +129,9 @@ def test_a_missing_folder_is_named(name: str, tmp_path: Path) -> None:
 
 
 def test_what_needs_no_torch_does_not_import_it(tmp_path: Path) -> None:
+    lines = [f"{label} " + " ".join(f"{place}:-1" for place in range(1, 257)) for label in (1, 10)]
+    for name in ("usps.bz2", "usps.t.bz2"):
+        (tmp_path / name).write_bytes(bz2.compress("\n".join(lines).encode()))
     np.savez(
         tmp_path / "own.npz",
         x_train=np.eye(4, dtype=np.float32),
@@ -138,6 +142,7 @@ def test_what_needs_no_torch_does_not_import_it(tmp_path: Path) -> None:
     idx.write(tmp_path / "MNIST" / "raw", ("train", "t10k"), 10)
     script = f"""
 import sys
+from dataclasses import replace
 import idx
 from common.data import deal, describe, load_test, load_train, standard
 from common.experiment import Data
@@ -148,6 +153,7 @@ for name in ("mnist", "fashion-mnist", "usps", "cifar10", "emnist"):
 small = idx.small(standard.MNIST, "MNIST/raw", ("train", "t10k"))
 for download in (False, True):
     small.train(Data(name="mnist", root={str(tmp_path)!r}, download=download))
+    replace(standard.USPS, sizes=(2, 2)).train(Data(name="usps", root={str(tmp_path)!r}, download=download))
 print(sorted({{"torch", "torchvision", "filelock"}} & set(sys.modules)))
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}

@@ -195,32 +195,24 @@ def test_an_empty_or_absent_file_is_no_idx_file(tmp_path: Path) -> None:
 def test_a_torchvision_that_does_not_fit_torch_is_named(tmp_path: Path) -> None:
     """A torchvision built for another torch fails while it is imported; a module that does the same stands in."""
     (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
-    for name in ("usps.bz2", "usps.t.bz2"):
-        (tmp_path / name).write_bytes(b"")
+    for file in standard.CIFAR10.stored:
+        (tmp_path / file.path).parent.mkdir(exist_ok=True)
+        (tmp_path / file.path).write_bytes(b"")
     script = f"""
 from common.data import load_train
 from common.errors import DataError
 from common.experiment import Data
 try:
-    load_train(Data(name="usps", root={str(tmp_path)!r}))
+    load_train(Data(name="cifar10", root={str(tmp_path)!r}))
 except DataError as error:
     print(error)
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
-        "usps: torchvision cannot be imported: operator torchvision::nms does not exist: "
+        "cifar10: torchvision cannot be imported: operator torchvision::nms does not exist: "
         "expected the build of torchvision that belongs to torch"
     )
-
-
-def test_usps_cut_short(shared_data: Path, tmp_path: Path) -> None:
-    data = Data(name="usps", root=str(tmp_path))
-    for name in ("usps.bz2", "usps.t.bz2"):
-        content = (shared_data / "usps" / name).read_bytes()
-        (tmp_path / name).write_bytes(content[: len(content) // 2])
-    with pytest.raises(DataError, match=rf"usps in {tmp_path}: EOFError: .*: remove what is damaged and set"):
-        standard.USPS.test(data)
 
 
 @pytest.fixture
