@@ -33,7 +33,18 @@ class Design:
     series: tuple[Series, ...]
 
 
-def design(figure: Figure, mechanism: Mechanism, data: Settings, *, quick: bool) -> Design:
+@dataclass(frozen=True)
+class Choice:
+    """What a person picks from a figure; empty: what its file says."""
+
+    panels: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+
+EVERYTHING = Choice()
+
+
+def design(figure: Figure, mechanism: Mechanism, data: Settings, *, quick: bool, choice: Choice = EVERYTHING) -> Design:
     """Writes the figure's runs out.
 
     Args:
@@ -41,6 +52,7 @@ def design(figure: Figure, mechanism: Mechanism, data: Settings, *, quick: bool)
         mechanism: the literal reading, the rigorous one, or Gaussian noise.
         data: settings that come last, such as where the data sets are.
         quick: fewer and shorter runs.
+        choice: panels and seeds in place of those that the file names, also of those for haste.
 
     Raises:
         ConfigError: the figure has no such setting.
@@ -48,22 +60,34 @@ def design(figure: Figure, mechanism: Mechanism, data: Settings, *, quick: bool)
     if mechanism not in figure.mechanisms:
         raise ConfigError(Fault("--mechanism", mechanism, f"one of {', '.join(figure.mechanisms)} for {figure.figure}"))
     changes = [figure.mechanisms[mechanism], *([figure.quick] if quick else [])]
-    axis, seeds, names = figure.axis, figure.seeds, list(figure.panels)
+    axis, seeds = figure.axis, list(choice.seeds or changes[-1].seeds or changes[0].seeds or figure.seeds)
     for change in changes:
-        axis, seeds = change.axis or axis, change.seeds or seeds
-        names = [name for name in names if change.panels is None or name in change.panels]
+        axis = change.axis or axis
         if change.values is not None and axis is not None:
             axis = axis.model_copy(update={"values": change.values})
     if quick and axis is not None and figure.quick.values is None:
         axis = axis.model_copy(update={"values": _ends(axis.values)})
-    if not names:
-        raise ConfigError(Fault("quick.panels", figure.quick.panels, f"some that {mechanism} has as well"))
+    names = _names(figure, mechanism, quick, choice)
     panels = {name: figure.panels[name] for name in names}
 
     def grid(variant: Variant) -> Grid:
         return grid_of({} if axis is None or variant.is_level else {axis.key: axis.values}, seeds)
 
     return Design(figure, axis, panels, tuple(_series(figure, panels, grid, changes, data)))
+
+
+def _names(figure: Figure, mechanism: Mechanism, quick: bool, choice: Choice) -> list[str]:
+    """The panels to make."""
+    own = figure.mechanisms[mechanism].panels
+    known = [name for name in figure.panels if own is None or name in own]
+    for name in choice.panels:
+        if name not in known:
+            raise ConfigError(Fault("--panels", name, f"some of {','.join(known)} for {figure.figure}, {mechanism}"))
+    wanted = choice.panels or (figure.quick.panels if quick else None)
+    names = [name for name in known if wanted is None or name in wanted]
+    if not names:
+        raise ConfigError(Fault("quick.panels", figure.quick.panels, f"some that {mechanism} has as well"))
+    return names
 
 
 def _series(

@@ -11,7 +11,7 @@ from cloud.build import check as check_cloud
 from cloud.results import write
 from common.errors import ConfigError, Fault
 from lab.curves import Results, panels_of, tell
-from lab.design import Design, design
+from lab.design import EVERYTHING, Choice, Design, design
 from lab.figure import Figure, Mechanism, read_figure
 from lab.grid import word_of
 from lab.panels import draw
@@ -34,6 +34,7 @@ class Order:
     out: Path
     data: Path
     quick: bool = False
+    choice: Choice = EVERYTHING
     jobs: int | None = None
     ray: str | None = None
     cache: Path | None = None
@@ -67,6 +68,8 @@ def reproduce(order: Order, stream: TextIO) -> int:
     numbers = [NUMBER, *found]
     if order.figure != "all" and order.figure not in numbers:
         raise ConfigError(Fault("figure", order.figure, f"one of {', '.join(numbers)}, or all"))
+    if order.choice != EVERYTHING and order.figure in ("all", NUMBER):
+        raise ConfigError(Fault("figure", order.figure, f"one of {', '.join(found)} with --panels or --seeds"))
     chosen = numbers if order.figure == "all" else [order.figure]
     figures = [read_figure(found[number]) for number in chosen if number != NUMBER]
     if NUMBER in chosen:
@@ -78,7 +81,7 @@ def reproduce(order: Order, stream: TextIO) -> int:
 
 def _one(order: Order, figure: Figure, stream: TextIO) -> None:
     number, folder, is_real = figure.figure, order.folder(figure.figure), figure.runs == "broker"
-    plan = design(figure, order.mechanism, {"data.download": False}, quick=order.quick)
+    plan = design(figure, order.mechanism, {"data.download": False}, quick=order.quick, choice=order.choice)
     sweeps = _sweeps(order, plan)
     tasks = [task for sweep in sweeps.values() for task in sweep.missing()]
     workers = workers_for(1 if is_real else order.jobs, None if is_real else order.ray, len(tasks))

@@ -12,7 +12,7 @@ import yaml
 from cloud.build import check as check_cloud
 from common.errors import ConfigError
 from common.experiment import overridden
-from lab.design import Design, design
+from lab.design import Choice, Design, design
 from lab.figure import read_figure
 
 SHIPPED = sorted((Path(__file__).parents[3] / "experiments" / "mapa").glob("figure-*.yaml"))
@@ -147,6 +147,15 @@ def test_haste_takes_first_middle_and_last_value_and_what_it_says(tmp_path: Path
     assert own.axis.values == [1.0]
     with pytest.raises(ConfigError, match=r"quick\.panels"):
         designed(write(tmp_path, ("quick/panels", ["a"])), quick=True)
+
+
+def test_a_person_picks_panels_and_seeds_in_place_of_those_of_the_file(tmp_path: Path) -> None:
+    figure = read_figure(write(tmp_path, ("quick/panels", ["b"]), ("mechanisms/gaussian", {})))
+    plan = design(figure, "gaussian", {}, quick=True, choice=Choice(("a",), (4, 5, 6)))
+    assert list(plan.panels) == ["a"]
+    assert [series.grid.axes[-1] for series in plan.series] == [("seed", (4, 5, 6))] * 2
+    assert "stop.updates=20" in plan.series[1].overrides
+    assert list(design(figure, "gaussian", {}, quick=True).panels) == ["b"]
 
 
 def test_the_figures_of_the_paper_are_there() -> None:

@@ -107,6 +107,35 @@ def test_a_mechanism_that_the_figure_has_not_is_refused(reproduce: Call, tmp_pat
     assert "--mechanism: 'rigorous': expected one of paper, gaussian" in errors
 
 
+def test_more_seeds_go_on_from_those_that_are_there(reproduce: Call, tmp_path: Path) -> None:
+    write(tmp_path)
+    assert reproduce("99", *QUICK)[0] == 0
+    code, text, errors = reproduce("99", *QUICK, "--panels", "b", "--seeds", "1,2")
+    assert code == 0, errors
+    assert "8 runs, 4 made before" in text
+
+
+@pytest.mark.parametrize(
+    ("figure", "arguments", "clue"),
+    [
+        ("99", ("--panels", "a"), "--panels: 'a': expected some of b for 99, gaussian"),
+        ("99", ("--panels", "b,"), "--panels: '': expected some of b"),
+        ("99", ("--seeds", "one"), "--seeds: 'one': expected integers, separated by commas"),
+        ("99", ("--seeds", "1,1"), "--grid seed: [1, 1]: expected different values"),
+        ("all", ("--seeds", "1"), "figure: 'all': expected one of 99 with --panels or --seeds"),
+        ("4", ("--panels", "a"), "figure: '4': expected one of 99 with --panels or --seeds"),
+    ],
+)
+def test_a_choice_that_is_none_is_refused(
+    figure: str, arguments: tuple[str, ...], clue: str, reproduce: Call, tmp_path: Path
+) -> None:
+    write(tmp_path)
+    code, _, errors = reproduce(figure, *QUICK, *arguments)
+    assert code == 2
+    assert clue in errors
+    assert not (tmp_path / "out").exists()
+
+
 def test_figure_4_recovers_digits_and_is_not_made_twice(reproduce: Call, tmp_path: Path, shared_data: Path) -> None:
     write(tmp_path)
     code, _, errors = reproduce(NUMBER, "--quick", "--mechanism", "paper", "--data", str(shared_data))
