@@ -10,13 +10,15 @@ messages  CPU milliseconds a message beyond the loop, for softmax on the digits.
 scale     1000 edges x 20 updates in a process of its own, as a user runs it: wall seconds, set-up and closing
           included, and memory. Goals: 30 s, 1 GB.
 
-What a run is charged with: everything from the first event to the last record on disk. Set-up (data, building the
-edges) is told apart. `linear`, `network`: budgeted stages, which ask no probes; evaluation off, as in the loop.
+What a run is charged with: everything from the first event to the last record on disk, the edges' accounts included.
+Set-up (data, building the edges) is told apart; libraries, also the accountant's, are loaded before. `linear`,
+`network`: budgeted stages, which ask no probes; evaluation off, as in the loop.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import statistics
@@ -191,12 +193,13 @@ def _loop(  # noqa: PLR0917 - what the loop works on
 
 
 def compare(case: Case, rounds: int) -> tuple[list[Spent], list[Spent]]:
-    """Runs of the simulator and of the loop in turn.
+    """Runs of the simulator and of the loop in turn, once the libraries are loaded that a process loads only once.
 
     Raises:
         SystemExit: they end with different parameters.
     """
     experiment = case.experiment()
+    importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
     ours, bare = [], []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
