@@ -73,9 +73,9 @@ class Forgetful:
     def booked(self) -> tuple[Counts, Counts]:
         return self.file.booked()
 
-    def write(self, event: Event, ticket: int) -> None:
+    def write(self, event: Event, ticket: int, room: int | None = None) -> None:
         if is_durable(time.time(), self.window):
-            self.file.write(event, ticket)
+            self.file.write(event, ticket, room)
 
 
 def run_edge(window: float, ledgers: Path, arguments: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ from common.errors import LedgerError
 from edge.ledger_content import CURE, Content, Release, read
 from edge.ledger_log import check_log, fault_of
 from edge.ledger_mark import CLOSED, mark_of, write_mark
+from edge.uptime import current
 
 _ROOM = 2**20  # bytes, for some hundred commits
 _SPARE = 10  # pages that one commit may need
@@ -28,7 +29,7 @@ _EXPECTED = {
 
 
 def hold(path: Path, patience: float) -> sqlite3.Connection:
-    """A connection that has the database for itself; every commit is on the disk when it returns.
+    """A connection that has the database for itself; at first, every commit is on the disk when it returns.
 
     Args:
         path: the file, which is made if need be.
@@ -84,20 +85,29 @@ def make_room(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA wal_autocheckpoint={_ROOM // page_size - _SPARE}")
 
 
-def look(path: Path, see: Callable[[Release], None] | None = None, *, patience: float = 0.0) -> Content:
-    """What a ledger that no process holds contains; it stays as it is. `see` is shown every release.
+def look(
+    path: Path, see: Callable[[Release], None] | None = None, *, patience: float = 0.0, uptime: str | None = None
+) -> Content:
+    """What a ledger that no process holds contains; it stays as it is.
+
+    Args:
+        path: the file.
+        see: is shown every release.
+        patience: seconds to wait for a process that has it.
+        uptime: the machine's (`uptime`); None: the present one.
 
     Raises:
         LedgerError: it is in use, damaged, or not whole.
     """
     log_fault = fault_of(path)
+    uptime = current() if uptime is None else uptime
     with translated(path):
         connection = _read_only(path, patience)
         try:
-            content = read(connection, path, see)
+            content = read(connection, path, see, uptime)
         finally:
             connection.close()
-    check_log(path, content, log_fault)
+    check_log(path, content, log_fault, uptime)
     return content
 
 

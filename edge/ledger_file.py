@@ -1,7 +1,8 @@
 """The file in which an edge writes every release down before it leaves: SQLite, one file for one edge.
 
-One transaction for each release, in the write-ahead log, synchronised to the disk before `write` returns. So whatever
-ends the process or the machine, what was sent is in the file; at most, one release is in it that was not sent.
+One transaction for each release, in the write-ahead log, before `write` returns. So whatever ends the process, what was
+sent is in the file, and at most one release that was not. When the machine goes down, releases count that were set
+aside and perhaps never made (`ledger_reserve`).
 
 One process holds the file at a time: by SQLite's exclusive lock, which ends with the process. While it is held the
 database has a write-ahead log beside it; closed in good order, everything is in the one file again.
@@ -28,10 +29,12 @@ from common.events import Event
 from common.privacy.ledger import Counts
 from edge.ledger_content import Content, read
 from edge.ledger_database import hold, look, make_room, settle, translated
-from edge.ledger_format import NOW, Life, create, life_link, mark, release_link, text_of
+from edge.ledger_format import LAPSED, NOW, Kind, Life, create, life_link, mark, release_link, text_of
 from edge.ledger_log import check_log, fault_of, log_of
-from edge.ledger_mark import CLOSED, make_folder, mark_of, write_mark
+from edge.ledger_mark import CLOSED, make_folder, mark_of, sync, write_mark
+from edge.ledger_reserve import Reserve
 from edge.owner import Owner
+from edge.uptime import current
 
 LOG = logging.getLogger(__name__)
 PATIENCE = 5.0
@@ -43,7 +46,15 @@ class LedgerFile:
     """The ledger of one edge on disk, held by this process; a context that lets go of it."""
 
     def __init__(
-        self, path: Path, run: str, boot: str, randomness: str, *, shown: int = 0, patience: float = PATIENCE
+        self,
+        path: Path,
+        run: str,
+        boot: str,
+        randomness: str,
+        *,
+        shown: int = 0,
+        patience: float = PATIENCE,
+        uptime: str | None = None,
     ) -> None:
         """Nothing is opened yet.
 
@@ -54,15 +65,19 @@ class LedgerFile:
             randomness: where its noise comes from, "secure" or "reproducible".
             shown: releases of this run that the edge's own records show.
             patience: seconds to wait for another process to let go.
+            uptime: the machine's (`uptime`); None: the present one.
         """
         self.path = path
         self._run, self._boot, self._randomness = run, boot, randomness
         self._shown, self._patience = shown, patience
+        self._uptime = current() if uptime is None else uptime
         self._connection: sqlite3.Connection | None = None
         self._content: Content | None = None
+        self._reserve: Reserve | None = None
         self._number, self._life, self._head = 0, 0, b""
+        self._log_size = 0
         self._held: tuple[int, int] | None = None
-        self._events: dict[Event, tuple[int, bytes]] = {}
+        self._kinds: dict[Event, Kind] = {}
 
     def __enter__(self) -> LedgerFile:
         return self
@@ -80,7 +95,7 @@ class LedgerFile:
         """
         may_begin, log_fault = self._may_begin(owner.edge), fault_of(self.path)
         if log_of(self.path).exists():  # a connection that may write would tidy away what is amiss, by being closed
-            look(self.path, patience=self._patience)
+            look(self.path, patience=self._patience, uptime=self._uptime)
         with translated(self.path):
             self._connection = connection = hold(self.path, self._patience)
             is_new = may_begin and not connection.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -88,8 +103,8 @@ class LedgerFile:
                 connection.execute("BEGIN EXCLUSIVE")
                 create(connection, owner.edge)
                 connection.execute("COMMIT")
-            content = read(connection, self.path)
-            check_log(self.path, content, log_fault)
+            content = read(connection, self.path, uptime=self._uptime)
+            check_log(self.path, content, log_fault, self._uptime)
             self._content, self._held = content, self._place()
             self._check(content, owner)
             try:
@@ -110,8 +125,13 @@ class LedgerFile:
             raise LedgerError(f"ledger: {self.path}: not open: expected it to be opened first")
         return self._content.events(self._run), self._content.events()
 
-    def write(self, event: Event, ticket: int) -> None:
-        """Adds a release; once this returns, it is on the disk.
+    def write(self, event: Event, ticket: int, room: int | None = None) -> None:
+        """Adds a release; once this returns, no ledger is found without it.
+
+        Args:
+            event: what is released.
+            ticket: the work that it answers.
+            room: releases of this kind that the budget leaves, this one included; None for no limit.
 
         Raises:
             LedgerError: it could not be written.
@@ -122,24 +142,42 @@ class LedgerFile:
         if self._place() != self._held:  # SQLite would go on writing to a file that nobody finds again
             raise LedgerError(f"ledger: {self.path}: removed or replaced while it was open: expected the same file")
         with translated(self.path):
-            if event not in self._events:
-                self._events[event] = _enter(connection, text_of(event))
-            place, content = self._events[event]
+            kind = self._kinds.get(event)
+            if kind is None:
+                kind = self._kinds[event] = _enter(connection, text_of(event))
+            if self._reserve is not None and self._reserve.lacks(kind):
+                self._head = self._reserve.add(self._head, self._number, kind, room)
+                self._mark(self._reserve.written)
             (now,) = connection.execute(NOW).fetchone()
-            link = release_link(self._head, self._number + 1, ticket, now, content)
-            row = (self._number + 1, self._life, ticket, place, now, link)
-            connection.execute("INSERT INTO releases VALUES(?, ?, ?, ?, ?, ?)", row)
-        self._number, self._head = self._number + 1, link
+            self._add(connection, self._life, ticket, kind, now)
+        if self._reserve is not None:
+            self._reserve.use(kind)
 
     def close(self) -> None:
-        """Lets go of the file; a second call does nothing. What it holds is on the disk already."""
+        """Lets go of the file; a second call does nothing. Afterwards, all that it holds is on the disk."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
         if self._content is not None:
             with suppress(sqlite3.Error, OSError):
+                if self._reserve is not None:
+                    self._reserve.give_back(self._head, self._number)
                 settle(connection, self.path)
         connection.close()
+
+    def _add(self, connection: sqlite3.Connection, life: int, ticket: int, kind: Kind, now: int) -> None:
+        """Adds a row for a release."""
+        link = release_link(self._head, self._number + 1, ticket, now, kind.mark)
+        row = (self._number + 1, life, ticket, kind.number, now, link)
+        connection.execute("INSERT INTO releases VALUES(?, ?, ?, ?, ?, ?)", row)
+        self._number, self._head = self._number + 1, link
+
+    def _mark(self, reserves: int) -> None:
+        """Writes the mark of this process, on the disk when this returns."""
+        try:
+            write_mark(self.path, self._boot, self._log_size, reserves)
+        except OSError as error:
+            raise LedgerError(f"ledger: {mark_of(self.path)}: {error.strerror}: expected to write it") from error
 
     def _place(self) -> tuple[int, int] | None:
         """What tells the file from another one of its name; None if there is none."""
@@ -188,18 +226,37 @@ class LedgerFile:
 
     def _begin(self, connection: sqlite3.Connection, content: Content, owner: Owner) -> None:
         """Enters this process, goes over to the write-ahead log, and then names the process in the mark."""
-        settle(connection, self.path)
+        self._head, self._number = content.head, content.releases
         (now,) = connection.execute(NOW).fetchone()
-        life = Life(self._run, self._boot, owner, self._randomness, now)
-        self._head = life_link(content.head, life)
+        if content.lapsed:
+            self._lapse(connection, content, now)
+        settle(connection, self.path)
+        life = Life(self._run, self._boot, self._uptime, owner, self._randomness, now)
+        self._head = life_link(self._head, life)
         row = (*life.run_and_data, life.randomness, now, self._head)
-        self._number, self._life = content.releases, len(content.lives) + 1
-        connection.execute("INSERT INTO lives VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)", (self._life, *row))
+        self._life = len(content.lives) + 1
+        connection.execute("INSERT INTO lives VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (self._life, *row))
         content.lives.append(life)
         write_mark(self.path, CLOSED)  # a database with a log has a mark, so that without both something was lost
         connection.execute("PRAGMA journal_mode=WAL")
         make_room(connection)  # from now on, the log has pages
-        write_mark(self.path, self._boot, log_of(self.path).stat().st_size)
+        sync(log_of(self.path))
+        self._log_size = log_of(self.path).stat().st_size
+        self._mark(content.reserves)
+        if self._uptime:
+            self._reserve = Reserve(connection, self._life, content.reserves)
+
+    def _lapse(self, connection: sqlite3.Connection, content: Content, now: int) -> None:
+        """Enters what was set aside when the machine went down, in the name of the process that had set it aside."""
+        LOG.warning(
+            "ledger %s: the machine went down: %d releases that were set aside then count as made",
+            self.path,
+            content.lapsed.total(),
+        )
+        connection.execute("BEGIN IMMEDIATE")
+        for text in content.lapsed.elements():
+            self._add(connection, len(content.lives), LAPSED, _enter(connection, text), now)
+        connection.execute("COMMIT")
 
 
 def new_command(path: Path, edge: str) -> str:
@@ -207,8 +264,8 @@ def new_command(path: Path, edge: str) -> str:
     return f"mapa ledger new {path.parent}" + (f" --edge {edge}" if path.stem == edge else "")
 
 
-def _enter(connection: sqlite3.Connection, content: str) -> tuple[int, bytes]:
-    """The number of an event, which is added if it is new, and what stands for it in the chain."""
+def _enter(connection: sqlite3.Connection, content: str) -> Kind:
+    """An event as the ledger knows it, which is added if it is new."""
     connection.execute("INSERT OR IGNORE INTO events(content) VALUES(?)", (content,))
     (place,) = connection.execute("SELECT id FROM events WHERE content = ?", (content,)).fetchone()
-    return place, mark(content)
+    return Kind(place, mark(content))

@@ -4,14 +4,17 @@
 |---|---|---|
 | ledger | the file | edge; chain value of the ledger that it carries on from, if any |
 | carried | a run and an event of that ledger | how often; source of the noise |
-| lives | a process that opened the file | run, boot id, data set, records, fingerprint, source of the noise, time |
+| lives | a process that opened the file | run, boot id, uptime, data set, records, fingerprint, noise source, time |
 | events | a kind of release | its content as JSON |
+| reserves | releases set aside (`ledger_reserve`) | life, releases before it, event, how many; below 0: given back |
 | releases | a release | life, ticket, event, time (unix seconds, of the database's clock) |
 
-Rows are added only (triggers refuse everything else). Each life and each release has a SHA-256 over the one before it
-and its own content, the first over the file's own row and what is carried. So a row that is altered, removed from the
-middle or put in shows. What does not show is the end cut off cleanly, or a chain made anew by somebody who means to
-deceive; against the first, compare with the records of a run.
+A release with the ticket LAPSED was set aside when the machine went down: nobody knows whether it was made.
+
+Rows are added only (triggers refuse everything else). Each life, reserve and release has a SHA-256 over the one before
+it and its own content, the first over the file's own row and what is carried. So a row that is altered, removed from
+the middle or put in shows. What does not show is the end cut off cleanly, or a chain made anew by somebody who means
+to deceive; against the first, compare with the records of a run.
 """
 
 from __future__ import annotations
@@ -21,22 +24,26 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from common.events import Event
 from edge.owner import Owner
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x6D617061
 """Marks the file as one of ours, for SQLite's own header."""
 _GENESIS = b"\0" * 32
-_TABLES = ("ledger", "carried", "lives", "events", "releases")
+LAPSED = -1
+_TABLES = ("ledger", "carried", "lives", "events", "reserves", "releases")
 SCHEMA = (
     "CREATE TABLE ledger(edge TEXT NOT NULL, previous BLOB NOT NULL)",
     "CREATE TABLE carried(run TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL, randomness TEXT NOT NULL)",
-    "CREATE TABLE lives(id INTEGER PRIMARY KEY, run TEXT NOT NULL, boot TEXT NOT NULL, data_set TEXT NOT NULL, "
-    "records INTEGER NOT NULL, fingerprint TEXT NOT NULL, randomness TEXT NOT NULL, time INTEGER NOT NULL, "
-    "chain BLOB NOT NULL)",
+    "CREATE TABLE lives(id INTEGER PRIMARY KEY, run TEXT NOT NULL, boot TEXT NOT NULL, uptime TEXT NOT NULL, "
+    "data_set TEXT NOT NULL, records INTEGER NOT NULL, fingerprint TEXT NOT NULL, randomness TEXT NOT NULL, "
+    "time INTEGER NOT NULL, chain BLOB NOT NULL)",
     "CREATE TABLE events(id INTEGER PRIMARY KEY, content TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE reserves(number INTEGER PRIMARY KEY, life INTEGER NOT NULL, after INTEGER NOT NULL, "
+    "event INTEGER NOT NULL, count INTEGER NOT NULL, chain BLOB NOT NULL)",
     "CREATE TABLE releases(number INTEGER PRIMARY KEY, life INTEGER NOT NULL, ticket INTEGER NOT NULL, "
     "event INTEGER NOT NULL, time INTEGER NOT NULL, chain BLOB NOT NULL)",
     *(
@@ -53,18 +60,26 @@ NOW = "SELECT CAST(strftime('%s', 'now') AS INTEGER)"
 
 @dataclass(frozen=True)
 class Life:
-    """One process that opened the ledger."""
+    """One process that opened the ledger; `uptime`: the machine's, empty where there is no telling (`uptime`)."""
 
     run: str
     boot: str
+    uptime: str
     owner: Owner
     randomness: str
     time: int
 
     @property
-    def run_and_data(self) -> tuple[str, str, str, int, str]:
+    def run_and_data(self) -> tuple[str, str, str, str, int, str]:
         """The columns from run to fingerprint."""
-        return self.run, self.boot, self.owner.data_set, self.owner.records, self.owner.fingerprint
+        return self.run, self.boot, self.uptime, self.owner.data_set, self.owner.records, self.owner.fingerprint
+
+
+class Kind(NamedTuple):
+    """An event as its ledger knows it: by the number of its row, and by what stands for it in the chain."""
+
+    number: int
+    mark: bytes
 
 
 def text_of(event: Event) -> str:
@@ -87,6 +102,11 @@ def life_link(previous: bytes, life: Life) -> bytes:
 def release_link(previous: bytes, number: int, ticket: int, time: int, event: bytes) -> bytes:
     """The chain value of a release; `event`: `mark` of its content."""
     return hashlib.sha256(b"%b%d %d %d %b" % (previous, number, ticket, time, event)).digest()
+
+
+def reserve_link(previous: bytes, number: int, count: int, event: bytes) -> bytes:
+    """The chain value of a reserve; `event`: `mark` of its content."""
+    return hashlib.sha256(b"%breserve %d %d %b" % (previous, number, count, event)).digest()
 
 
 def mark(event: str) -> bytes:

@@ -5,8 +5,11 @@ sound and holds less than was sent. So the log must be there, at least as long a
 (it never gets shorter while in use), and without a break that commits follow.
 
 A break: frames form a chain of checksums, and SQLite reads as far as that holds. Frames behind it, with the salts of
-this log and the sign of a commit, were written down for good. Of one such commit nobody can tell whether it is the last
-one, which a power failure interrupted before anything was released; of two, one was.
+this log and the sign of a commit, were written down too. Of one such commit nobody can tell whether it is the last one,
+which was interrupted before anything was released; of two, one was.
+
+Unless the machine went down: then what had not come to the disk yet is missing, in any order. It was set aside before
+(`ledger_reserve`) and counts as made, if all reserves are there that the mark has counted.
 
 Source: "Database File Format", section 4, The Write-Ahead Log (sqlite.org).
 """
@@ -18,7 +21,7 @@ from pathlib import Path
 
 from common.errors import LedgerError
 from edge.ledger_content import CURE, Content
-from edge.ledger_mark import read_log_size, read_mark
+from edge.ledger_mark import read_log_size, read_mark, read_reserves
 
 MISSING = "is missing, and releases with it"
 _SHORTER = "was longer, and releases are missing"
@@ -57,15 +60,21 @@ def fault_of(ledger: Path) -> str:
     return _BROKEN if is_broken(content) else ""
 
 
-def check_log(ledger: Path, content: Content, fault: str) -> None:
-    """Makes sure that nothing of the log was lost, from `fault_of` and the mark.
+def check_log(ledger: Path, content: Content, fault: str, uptime: str) -> None:
+    """Makes sure that nothing of the log was lost that is not counted, from `fault_of` and the mark.
 
     A log may be missing if its process had not made it yet: then the mark names another one, or says "closed".
 
     Raises:
         LedgerError: something was lost.
     """
-    if not fault or (fault == MISSING and not (content.lives and read_mark(ledger) in ("", content.lives[-1].boot))):
+    newest = content.lives[-1] if content.lives else None
+    is_marked = newest is not None and read_mark(ledger) == newest.boot
+    if is_marked and content.reserves < read_reserves(ledger):
+        fault = fault or _BROKEN
+    elif newest is not None and is_marked and fault == _BROKEN and "" != newest.uptime != uptime:
+        return
+    if not fault or (fault == MISSING and not (newest is not None and (is_marked or not read_mark(ledger)))):
         return
     text = f"its write-ahead log {fault}: expected the file {log_of(ledger).name} as it was left"
     raise LedgerError(f"ledger: {ledger}: {text}; {CURE}")

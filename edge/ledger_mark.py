@@ -1,7 +1,8 @@
 """The mark beside a ledger: that there is one, and whose write-ahead log has to be there.
 
-It lies beside `edge-0001.db` as `edge-0001.begun`, and holds the boot id of the process that opened the ledger last and
-how long its log was then, or "closed". Without it nobody could tell a ledger that was lost from one that never was.
+It lies beside `edge-0001.db` as `edge-0001.begun`, and holds the boot id of the process that opened the ledger last,
+how long its log was then, and how many reserves were written down; or "closed". Without it nobody could tell a ledger
+that was lost from one that never was.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 from pathlib import Path
 
 CLOSED = "closed"
-_LENGTH = 80  # of a boot id and a number, at most
+_LENGTH = 80  # of a boot id and two numbers, at most
 
 
 def mark_of(ledger: Path) -> Path:
@@ -25,11 +26,15 @@ def read_mark(ledger: Path) -> str:
 
 def read_log_size(ledger: Path) -> int:
     """Bytes of the log when that process began to release; 0 if nothing tells."""
-    text = _words(ledger)[1]
-    return int(text) if text.isdecimal() else 0
+    return _number(_words(ledger)[1])
 
 
-def write_mark(ledger: Path, text: str, log_size: int = 0) -> None:
+def read_reserves(ledger: Path) -> int:
+    """Reserves that were in the ledger, with nothing released yet of the newest; 0 if nothing tells."""
+    return _number(_words(ledger)[2])
+
+
+def write_mark(ledger: Path, text: str, log_size: int = 0, reserves: int = 0) -> None:
     """Writes the mark to the disk, over an older one in place, which takes no room.
 
     Raises:
@@ -37,32 +42,37 @@ def write_mark(ledger: Path, text: str, log_size: int = 0) -> None:
     """
     file = os.open(mark_of(ledger), os.O_WRONLY | os.O_CREAT, 0o644)
     try:
-        os.write(file, f"{text} {log_size}".ljust(_LENGTH).encode("ascii") + b"\n")
+        os.write(file, f"{text} {log_size} {reserves}".ljust(_LENGTH).encode("ascii") + b"\n")
         os.fsync(file)
     finally:
         os.close(file)
-    sync_folder(ledger.parent)
+    sync(ledger.parent)
 
 
 def make_folder(folder: Path) -> None:
     """Makes a folder, to stay; raises OSError if it cannot be made."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
-        sync_folder(folder.parent)
+        sync(folder.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Brings to the disk what was made, renamed or removed in a folder."""
-    file = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Brings a file to the disk; of a folder, what was made, renamed or removed in it."""
+    file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
     finally:
         os.close(file)
 
 
-def _words(ledger: Path) -> tuple[str, str]:
+def _words(ledger: Path) -> tuple[str, str, str]:
     try:
         words = mark_of(ledger).read_text(encoding="ascii", errors="replace").split()
     except OSError:
         words = []
-    return (*words[:2], "", "")[0], (*words[:2], "", "")[1]
+    first, second, third, *_ = (*words, "", "", "")
+    return first, second, third
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

@@ -16,9 +16,10 @@ from common.privacy.ledger import cost_of
 from common.records import read as read_records
 from edge.ledger_content import Content, Release, read
 from edge.ledger_database import hold, look, settle, translated
-from edge.ledger_format import Carried, create, text_of
+from edge.ledger_format import LAPSED, Carried, create, text_of
 from edge.ledger_log import fault_of
-from edge.ledger_mark import CLOSED, mark_of, read_log_size, read_mark, write_mark
+from edge.ledger_mark import CLOSED, mark_of, read_log_size, read_mark, read_reserves, write_mark
+from edge.uptime import current
 
 _CLOSED = ".closed-"
 MEANING = """\
@@ -146,12 +147,25 @@ def _missing(records: Path, held: Counter[tuple[str, int, str]] | None) -> str:
     if held is None:
         return f"no ledger: expected one with the {shown.total()} releases of {records}" if shown else ""
     gone = shown - held
+    for (run, ticket, event), count in held.items():
+        if ticket == LAPSED:  # set aside when the machine went down, so that nobody knows their tickets
+            _forgive(gone, run, event, count)
     if not gone:
         return ""
     (run, ticket, _), _ = gone.most_common(1)[0]
     return (
         f"{gone.total()} of {shown.total()} releases in {records} are not in it, such as ticket {ticket} of run {run}"
     )
+
+
+def _forgive(gone: Counter[tuple[str, int, str]], run: str, event: str, count: int) -> None:
+    for key in list(gone):
+        if (key[0], key[2]) == (run, event):
+            taken = min(count, gone[key])
+            count -= taken
+            gone[key] -= taken
+            if not gone[key]:
+                del gone[key]
 
 
 def _release(row: Mapping[str, Any]) -> tuple[str, int, str]:
@@ -173,7 +187,7 @@ def renew(path: Path, *, carry: bool) -> Path:
         old = _hold_old(path, carry=carry)
         try:
             if carry and old is not None:
-                content = read(old, path)
+                content = read(old, path, uptime=current())
             if old is not None and not fault_of(path):
                 settle(old, path)
             closed = _put_away(path)
@@ -212,7 +226,7 @@ def _put_away(path: Path) -> Path:
         if part.exists():
             part.rename(closed.with_name(closed.name + suffix))
     # The mark tells whether it is whole; and this makes the names durable.
-    write_mark(closed, read_mark(path), read_log_size(path))
+    write_mark(closed, read_mark(path), read_log_size(path), read_reserves(path))
     return closed
 
 

@@ -55,7 +55,7 @@ class Remembered:
     def booked(self) -> tuple[Counts, Counts]:
         return dict(self.counts), dict(self.counts)
 
-    def write(self, event: Event, ticket: int) -> None:
+    def write(self, event: Event, ticket: int, room: int | None = None) -> None:
         self.counts[event] += 1
 
 

@@ -51,8 +51,14 @@ class Store(Protocol):
         """What it holds when it is opened: of the present run, and of all runs together."""
         ...
 
-    def write(self, event: Event, ticket: int) -> None:
-        """Writes a release down for good, or raises; `ticket`: the work it answers."""
+    def write(self, event: Event, ticket: int, room: int | None = None) -> None:
+        """Writes a release down for good, or raises.
+
+        Args:
+            event: what is released.
+            ticket: the work that it answers.
+            room: releases of this kind that the budget leaves, this one included; None for no limit.
+        """
         ...
 
 
@@ -119,7 +125,7 @@ class Ledger:
         if limit is not None and self._reserved[event] <= 0:
             self._reserve(event, limit)
         if self._store is not None:
-            self._store.write(event, ticket)
+            self._store.write(event, ticket, self._room(event))
         if limit is not None:
             self._reserved[event] -= 1
         self._own[event] += 1
@@ -133,6 +139,13 @@ class Ledger:
     def held_total(self, dp_delta: float, method: Method = "pld") -> Total:
         """The same of everything since the ledger was begun; what cannot be added up has no epsilon, and a note."""
         return cost_of(self._whole, dp_delta, method)
+
+    def _room(self, event: Event) -> int | None:
+        """How many releases of this kind are known to fit, the present one included; None for no limit."""
+        limits = [self._reserved[event]] if self.budget.max_epsilon is not None else []
+        if self.budget.max_releases is not None:
+            limits.append(self.budget.max_releases - self.held_releases)
+        return min(limits, default=None)
 
     def _reserve(self, event: Event, most: float) -> None:
         """Makes sure that one more release fits, and as many more as do."""

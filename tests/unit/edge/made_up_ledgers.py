@@ -13,8 +13,16 @@ PROBE = Event(mechanism="gaussian", noise_multiplier=15.0, dimension=2)
 OWNER = Owner("edge-0001", "digits", 20, "ab" * 32)
 
 
-def file_at(path: Path, run: str = "run-1", boot: str = "b1", randomness: str = "secure", shown: int = 0) -> LedgerFile:
-    return LedgerFile(path, run, boot, randomness, shown=shown, patience=0.05)
+def file_at(
+    path: Path,
+    run: str = "run-1",
+    boot: str = "b1",
+    randomness: str = "secure",
+    *,
+    shown: int = 0,
+    uptime: str | None = None,
+) -> LedgerFile:
+    return LedgerFile(path, run, boot, randomness, shown=shown, patience=0.05, uptime=uptime)
 
 
 def fill(path: Path, releases: int, run: str = "run-1", boot: str = "b1", owner: Owner = OWNER) -> None:

@@ -28,7 +28,7 @@ class Remembered:
     def booked(self) -> tuple[Counter[Event], Counter[Event]]:
         return self.own, self.whole
 
-    def write(self, event: Event, ticket: int) -> None:
+    def write(self, event: Event, ticket: int, room: int | None = None) -> None:
         if self.fault is not None:
             raise self.fault
         self.written.append((event, ticket))

@@ -51,15 +51,21 @@ def test_every_release_is_on_the_disk_when_write_returns(path: Path) -> None:
             assert look(copy / path.name).releases == ticket
 
 
-def test_a_commit_waits_for_the_disk(path: Path) -> None:
-    with file_at(path) as ledger:
+@pytest.mark.parametrize(("uptime", "synchronous", "reserves"), [("", 2, 0), ("today", 1, 1 + 1 + 1 + 1)])
+def test_a_commit_waits_for_the_disk_unless_it_was_set_aside(
+    path: Path, uptime: str, synchronous: int, reserves: int
+) -> None:
+    """2: FULL, every commit does; 1: NORMAL, with 1, 1, 2 and 4 set aside by commits that do."""
+    with file_at(path, uptime=uptime) as ledger:
         ledger.open(OWNER)
+        for ticket in range(1, 6):
+            ledger.write(TRAINING, ticket)
         connection = ledger._connection
         assert connection is not None
-        settings = {
-            name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")
-        }
-    assert settings == {"synchronous": 2, "journal_mode": "wal"}  # 2: FULL
+        assert connection.execute("PRAGMA synchronous").fetchone() == (synchronous,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("SELECT count(*) FROM reserves").fetchone() == (reserves,)
+    assert look(path).left.total() <= 0  # what was not used was given back
 
 
 def test_closed_in_good_order_it_is_one_plain_file(path: Path) -> None:

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 @dataclass
 class Late:
-    """The mistake that the test has to find: a release is written down after it was sent."""
+    """The mistake that the test has to find: a release is written down after it was sent, with the next one."""
 
     file: LedgerFile
     due: list[tuple[Event, int]] = field(default_factory=list)
@@ -49,13 +49,10 @@ class Late:
     def booked(self) -> tuple[Counts, Counts]:
         return self.file.booked()
 
-    def write(self, event: Event, ticket: int) -> None:
-        self.due.append((event, ticket))
-
-    def settle(self) -> None:
-        for event, ticket in self.due:
-            self.file.write(event, ticket)
-        self.due.clear()
+    def write(self, event: Event, ticket: int, room: int | None = None) -> None:
+        for earlier in self.due:
+            self.file.write(*earlier)
+        self.due = [(event, ticket)]
 
 
 def live(path: Path, run: str, pipe: int, is_late: bool) -> None:
@@ -79,7 +76,6 @@ def live(path: Path, run: str, pipe: int, is_late: bool) -> None:
         )
         payload = encode(Envelope(run, "boot", ticket, 0.0, update))
         os.write(pipe, struct.pack(">I", len(payload)) + payload)
-        late.settle()
 
 
 def messages_in(stream: bytes) -> int:

@@ -83,14 +83,14 @@ def test_gone_while_it_is_in_use(path: Path, is_replaced: bool) -> None:
 
 
 def test_a_newer_version(path: Path) -> None:
-    alter(path, "PRAGMA user_version = 2")
-    refused(path, "version 2: expected 1; use the version of this software that wrote it")
+    alter(path, "PRAGMA user_version = 3")
+    refused(path, "version 3: expected 2; use the version of this software that wrote it")
 
 
 def test_a_newer_version_that_was_killed_keeps_its_log(path: Path) -> None:
     """The software that wrote it will need it."""
-    crash(path, 7, version=2)
-    refused(path, "version 2: expected 1")
+    crash(path, 7, version=3)
+    refused(path, "version 3: expected 2")
     assert path.with_name("edge-0001.db-wal").stat().st_size > 2**19
 
 
@@ -128,6 +128,10 @@ def test_the_alteration_by_itself_is_none(path: Path) -> None:
         "INSERT INTO carried VALUES('r', '{}', 1, 'secure')",
         "INSERT INTO releases SELECT 0, life, ticket, event, time, chain FROM releases WHERE number = 1",
         "INSERT INTO releases SELECT 43, life, ticket, event, time, chain FROM releases WHERE number = 42",
+        "DELETE FROM reserves WHERE number = 2",
+        "UPDATE reserves SET count = 1 WHERE number = 3",
+        "UPDATE reserves SET after = after + 1 WHERE number = 2",
+        "UPDATE lives SET uptime = 'x' WHERE id = 2",
         "DELETE FROM ledger",
         "INSERT INTO ledger SELECT * FROM ledger",
         "DELETE FROM events",
@@ -140,7 +144,7 @@ def test_altered_rows_show(path: Path, statement: str) -> None:
         look(path)
 
 
-def crash(path: Path, releases: int, boot: str = "b3", pages: int = 1000, version: int = 1) -> None:
+def crash(path: Path, releases: int, boot: str = "b3", pages: int = 1000, version: int = 2) -> None:
     """A process that is killed after so many releases; every `pages` the log goes into the database and begins anew."""
 
     def live() -> None:
@@ -149,7 +153,7 @@ def crash(path: Path, releases: int, boot: str = "b3", pages: int = 1000, versio
         ledger._connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")
         for ticket in range(releases):
             ledger.write(TRAINING, ticket)
-        if version > 1:
+        if version > 2:
             ledger._connection.execute(f"PRAGMA user_version = {version}")
         os.kill(os.getpid(), signal.SIGKILL)
 

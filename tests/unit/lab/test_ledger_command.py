@@ -110,6 +110,7 @@ def test_verify_finds_the_end_cut_off(folder: Path, capsys: pytest.CaptureFixtur
     for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         connection.execute(f"DROP TRIGGER {name}")
     connection.execute("DELETE FROM releases WHERE number = 4")
+    connection.execute("DELETE FROM reserves WHERE after = 4")
     for text in later:
         connection.execute(text)
     connection.commit()

@@ -31,7 +31,7 @@ class Kept:
     def booked(self) -> tuple[Counter[Event], Counter[Event]]:
         return self.own, self.whole
 
-    def write(self, event: Event, ticket: int) -> None:
+    def write(self, event: Event, ticket: int, room: int | None = None) -> None:
         if len(self.written) >= self.room:
             raise LedgerError("disk full")
         self.written.append((event, ticket))
