@@ -5,7 +5,8 @@ the same moment happens in the order in which it was caused, so that a run is a 
 
 It is the product's shell in all that a node can see: one event at a time, the newest model only (`Mailbox`), effects
 released when the work is done, nothing to or from an edge that is away, and what was said to all waits for those that
-come back. A message is not encoded: float32 parameters arrive as they left.
+come back. A message is not encoded: float32 parameters arrive as they left, unless a number among them is not finite;
+then they are refused where they arrive, as those on a broker.
 
 An edge at work hears of nothing until it has finished, so what it will say then is settled. It is asked shortly before
 that is due, together with the edges that finish next: the same code many times over runs faster than in turns with all
@@ -27,10 +28,10 @@ from common.fleet import Profile
 from common.line import Line
 from common.machine import Machine
 from common.mailbox import Mailbox
-from common.messages import Bye, Message, Model, Probe
+from common.messages import Bye, Message, Model, Probe, Refusal, Update
 from common.node import CLOUD, CONNECTED, EDGES, Effect, Halt, Measure, Node, NodeId, Record, Seconds, Send, Wake
 from common.tensors import Tensors
-from common.wire import Envelope
+from common.wire import Envelope, fault_of_values
 from lab.agenda import Agenda, Timer
 
 AHEAD = 128
@@ -38,6 +39,7 @@ AHEAD = 128
 HEADER = 400
 """Bytes of a message besides its parameters, about."""
 
+_HEAVY = (Update, Model, Probe)  # what carries tensors
 _ALIVE = 100_000  # things made and not yet gone, at which it is time to look for garbage
 
 Keep = Callable[[NodeId, str, Mapping[str, object], Seconds], None]
@@ -148,12 +150,22 @@ class Simulator:
     def _arrive(self, process: _Process, subject: Any) -> None:
         """A message reaches a node: it reads it now, or when it has time. Nothing reaches one that is away."""
         sender, message = subject
-        if not process.is_up:
+        if not process.is_up or (isinstance(message, _HEAVY) and self._is_refused(process, sender, message)):
             return
         if process.is_busy:
             process.mailbox.put(sender, Envelope("simulated", "simulated", next(self._letters), self.now, message))
         else:
             self._read(process, sender, message)
+
+    def _is_refused(self, process: _Process, sender: NodeId, message: Update | Model | Probe) -> bool:
+        """Whether numbers of a message are not finite: that is recorded, and the edge that sent it is told."""
+        fault = fault_of_values(message.tensors.flat)
+        if fault is None:
+            return False
+        self._keep(process.id, "dropped", {"sender": sender, "reason": fault, "count": 1}, self.now)
+        if process.id == CLOUD:
+            self._send(process, sender, Refusal(reason=fault))
+        return True
 
     def _read(self, process: _Process, sender: NodeId, message: Message) -> None:
         now = self._agenda.now

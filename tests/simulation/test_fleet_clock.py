@@ -10,7 +10,7 @@ import pytest
 
 from common.events import Event
 from common.fleet import Churn, Device, Fleet, Link, Profile
-from common.messages import Bye, Directive, Hello, Message, Model, Stop, Update
+from common.messages import Bye, Directive, Hello, Message, Model, Refusal, Stop, Update
 from common.node import CLOUD, CONNECTED, EDGES, Effect, Halt, NodeId, Record, Send, Wake
 from common.tensors import Layout, Tensors
 from lab.simulator import Simulator
@@ -148,3 +148,29 @@ def test_edges_come_and_go_and_the_run_ends() -> None:
     assert len(rows) == 300
     assert len(cloud.lost) > 10
     assert all(any(name == CONNECTED for name, _ in edge.woken) for edge in edges)
+
+
+def test_numbers_that_are_not_finite_are_refused_as_on_a_broker() -> None:
+    class Broken(Edge):
+        told: list[Refusal]
+
+        def on_message(self, sender: NodeId, message: Message, now: float) -> Sequence[Effect]:
+            self.told += [message] if isinstance(message, Refusal) else []
+            effects = super().on_message(sender, message, now)
+            if isinstance(self.last, Update):
+                bad = Tensors(LAYOUT, np.array([np.nan, np.inf] + [1e38] * 98, dtype=np.float32))
+                self.last = self.last.model_copy(update={"tensors": bad})
+            return [Send(CLOUD, self.last) if isinstance(each, Send) else each for each in effects]
+
+    rows: list[tuple[NodeId, str, Mapping[str, Any]]] = []
+    simulator = Simulator(7, lambda node, kind, row, _now: rows.append((node, kind, row)))
+    cloud, bad, good = Cloud(2, 10), Broken(), Edge()
+    bad.told = []
+    for name, node in ((CLOUD, cloud), ("edge-0000", bad), ("edge-0001", good)):
+        simulator.add(name, node, Profile(Device(speed=12.0)), WORK)
+    assert simulator.run(2_000)
+    reason = "tensors: 2 of 100 values: expected finite numbers"
+    dropped = [row for row in rows if row[1] == "dropped"]
+    assert dropped == [(CLOUD, "dropped", {"sender": "edge-0000", "reason": reason, "count": 1})]
+    assert [message.reason for message in bad.told] == [reason]
+    assert {row["edge"] for _, kind, row in rows if kind == "update"} == {"edge-0001"}
