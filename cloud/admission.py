@@ -8,13 +8,14 @@ so it is turned away, and the run goes on with the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
+from cloud.reach import Reach, fault_of_answer, fault_of_noise, fault_of_update
 from cloud.roster import Seat, Work
 from common.events import Adjacency, Event, Mechanism, Sampling
-from common.messages import Answer, Hello, Update
+from common.messages import Answer, Hello, Model, Probe, Update
 from common.node import NodeId
 
 Parameter = Literal["noise_multiplier", "epsilon"]
@@ -51,12 +52,17 @@ class Form:
 
 @dataclass(frozen=True)
 class Admission:
-    """The rules of a run: digest of the experiment, its edges, and the forms of their releases."""
+    """The rules of a run: digest of the experiment, its edges, the forms of their releases, and how far they may go.
+
+    `noisiest`: bounds on the number that tells how strong noise is: a noise multiplier at most, an epsilon at least.
+    """
 
     digest: str
     edges: frozenset[NodeId]
     training: Form
     probing: Form
+    reach: Reach
+    noisiest: Mapping[str, float] = field(default_factory=dict)
 
     def fault_of(self, edge: NodeId, hello: Hello) -> str | None:
         """Why this edge cannot take part, in words; None if it can."""
@@ -64,7 +70,7 @@ class Admission:
             return f"experiment digest {hello.digest[:12]}: expected {self.digest[:12]}, the cloud's"
         if edge not in self.edges:
             return f"edge id {edge}: expected one of the experiment's {len(self.edges)} edges"
-        return self.training.fault(hello.event)
+        return self.training.fault(hello.event) or fault_of_noise(hello.event, self.noisiest)
 
     def fault_in(self, seat: Seat, work: Work, version: int, message: Update | Answer) -> str | None:
         """What is wrong with an answer, in words; None if it may count. `version`: of the parameters now."""
@@ -74,7 +80,14 @@ class Admission:
         if not work.version <= message.version <= version:
             return f"version {message.version}: expected {work.version} to {version}"
         if message.kind == "answer":
-            return self.probing.fault(message.event)
+            return self.probing.fault(message.event) or fault_of_answer(message, seat.samples)
         if message.event is not seat.event and message.event != seat.event:
             return f"event {message.event}: expected {seat.event}, as in this edge's Hello"
-        return None
+        return fault_of_update(message.tensors.flat, work.reach)
+
+    def bounded(self, seat: Seat, work: Work, message: Model | Probe) -> Work:
+        """The work with a bound on its answer, once it is sent; of several models sent, the widest bound counts."""
+        if not isinstance(message, Model):
+            return work
+        reach = self.reach.of(seat.event, seat.samples, message)
+        return work if reach is None else replace(work, reach=max(reach, work.reach or 0.0))

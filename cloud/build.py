@@ -9,14 +9,17 @@ from pydantic import ValidationError
 
 from cloud.admission import PARAMETERS, Admission, Form
 from cloud.algorithms import find
-from cloud.algorithms.asynchronous import AsynchronousCloud, Charter, Settings
+from cloud.algorithms.asynchronous import AsynchronousCloud
 from cloud.barrier import Barrier, Line
+from cloud.charter import Charter, Settings
 from cloud.controller import Controller, Setting
 from cloud.parameters import Parameters
 from cloud.progress import Progress
+from cloud.reach import Reach
 from cloud.roster import Roster
 from cloud.training import Training
 from common import data
+from common.doorman import Guests
 from common.errors import ConfigError, Fault
 from common.evaluation import evaluate, gradient_norm
 from common.experiment import Experiment, edge_ids, faults_of
@@ -32,14 +35,18 @@ from common.tensors import Layout, Tensors
 PROBES = 24
 """Probes an edge has set noise aside for if `algorithm.edge.probes` says nothing else."""
 
+AMPLE = 10.0
+"""Noise so many times as strong as what is declared is still taken: an edge may choose its own, and probes add some."""
+
 
 @dataclass(frozen=True)
 class Cloud:
-    """A node and what its shell has to know: the layout of tensors, and how to score parameters."""
+    """A node and what its shell has to know: the layout of tensors, how to score parameters, whom it expects."""
 
     node: AsynchronousCloud
     layout: Layout
     evaluate: Callable[[Tensors], Mapping[str, float]]
+    guests: Guests
 
 
 def build(experiment: Experiment, boot: str) -> Cloud:
@@ -69,10 +76,10 @@ def build(experiment: Experiment, boot: str) -> Cloud:
         setting = _setting(experiment, model, noise, min(seat.samples for seat in seats), len(seats))
         return find(experiment).build(setting, own), asdict(setting)
 
-    admission = _admission(experiment, model.layout.size)
+    admission = _admission(experiment, settings, model.layout.size)
     charter = Charter(admission, boot, settings.quorum or experiment.data.edges)
     node = AsynchronousCloud(charter, settings, training, control, outbox)
-    return Cloud(node, model.layout, _scorer(experiment, model))
+    return Cloud(node, model.layout, _scorer(experiment, model), Guests(admission.edges, settings.manners))
 
 
 def first_clip_norm(experiment: Experiment) -> float | None:
@@ -145,7 +152,7 @@ def _model(experiment: Experiment) -> ModelSpec:
     return build_model(experiment.model, spec.shape, spec.classes)
 
 
-def _admission(experiment: Experiment, dimension: int) -> Admission:
+def _admission(experiment: Experiment, settings: Settings, dimension: int) -> Admission:
     """What this experiment prescribes to every edge."""
     privacy, is_paper = experiment.privacy, experiment.algorithm.rigour == "paper"
     is_private, adjacency = privacy.mechanism != "none", adjacency_of(privacy)
@@ -163,7 +170,24 @@ def _admission(experiment: Experiment, dimension: int) -> Admission:
         adjacency=adjacency,
         dimension=2,
     )
-    return Admission(experiment.digest(), frozenset(edge_ids(experiment.data.edges)), training, probing)
+    batch_size = None if privacy.sampling == "all" else experiment.algorithm.batch_size
+    reach = Reach(batch_size, experiment.model.l2, settings.longest_update)
+    edges, noisiest = frozenset(edge_ids(experiment.data.edges)), _noisiest(experiment, settings)
+    return Admission(experiment.digest(), edges, training, probing, reach, noisiest)
+
+
+def _noisiest(experiment: Experiment, settings: Settings) -> Mapping[str, float]:
+    """The strongest noise that is taken: as set, else ten times the strongest that the experiment declares, if any."""
+    name = PARAMETERS.get(experiment.privacy.mechanism)
+    if name is None:
+        return {}
+    if settings.noisiest is not None:
+        return {name: settings.noisiest}
+    declared = [getattr(each, name) for each in (experiment.privacy, *experiment.privacy.per_edge.values())]
+    known = [value for value in declared if value is not None]
+    if not known:
+        return {}
+    return {name: AMPLE * max(known) if name == "noise_multiplier" else min(known) / AMPLE}
 
 
 def _setting(experiment: Experiment, model: ModelSpec, noise: float, smallest: int, online: int) -> Setting:

@@ -42,7 +42,8 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     transcript = Transcribed(cloud.node, folder / "transcript.bin") if call.experiment.transcript else None
     node = Attended(transcript or cloud.node, call.alive)
     try:
-        code = serve(Shell(node, identity, call.broker, recorder, cloud.evaluate, cloud.layout))
+        shell = Shell(node, identity, call.broker, recorder, cloud.evaluate, cloud.layout, guests=cloud.guests)
+        code = serve(shell)
     finally:
         recorder.close()
         if transcript is not None:

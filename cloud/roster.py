@@ -14,12 +14,16 @@ from common.node import NodeId, Seconds
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an edge was asked: the ticket that makes the answer count once, and the first version sent with it."""
+    """What an edge was asked: the ticket that makes the answer count once, and the first version sent with it.
+
+    `reach`: norm of an honest answer at most (module `reach`), None if there is no bound.
+    """
 
     kind: Literal["model", "probe"]
     ticket: int
     version: int
     sent: Seconds
+    reach: float | None = None
 
 
 class Presence(Enum):

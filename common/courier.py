@@ -11,11 +11,11 @@ from typing import Protocol
 
 from common.errors import LocalProtocolError, WireError
 from common.identity import Identity
-from common.messages import Message
+from common.messages import Message, Model, Probe
 from common.node import Group, NodeId, Seconds
 from common.tensors import Layout
 from common.topics import Origin, Topics
-from common.transfer import CHUNK, FRAME, Incoming, Outgoing
+from common.transfer import CHUNK, FRAME, Incoming, Outgoing, count_of
 from common.wire import Envelope, Limits, Payload, decode, encode
 
 
@@ -30,10 +30,26 @@ class Publish(Protocol):
 class Courier:
     """The messages between one node and the others."""
 
-    def __init__(
-        self, identity: Identity, topics: Topics, publish: Publish, room: Callable[[], int], layout: Layout | None
+    def __init__(  # noqa: PLR0917 - what it works with
+        self,
+        identity: Identity,
+        topics: Topics,
+        publish: Publish,
+        room: Callable[[], int],
+        layout: Layout | None,
+        asked: Callable[[NodeId, int], None] | None = None,
     ) -> None:
-        """`room`: bytes of a payload that the broker accepts; `layout`: what tensors must look like."""
+        """For one node.
+
+        Args:
+            identity: who it is.
+            topics: its topics.
+            publish: hands a payload to the network.
+            room: bytes of a payload that the broker accepts.
+            layout: what tensors must look like.
+            asked: is told who was sent work, and of how many payloads the answer may be.
+        """
+        self._asked = asked
         self._run, self._boot = identity.run, identity.boot
         self._topics, self._publish, self._room = topics, publish, room
         self._layout, self._limits = layout, Limits.of(layout)
@@ -66,6 +82,9 @@ class Courier:
         else:
             self._going[route.peer] = Outgoing(payload, about, min(CHUNK, self._room() - FRAME))
             self._push(route.peer, now)
+        if self._asked is not None and route.peer is not None and isinstance(message, Model | Probe):
+            # An acknowledgement of each chunk there, each chunk of the answer, and all of it a second time.
+            self._asked(route.peer, 2 + 4 * (count_of(self._limits.payload, room) if len(payload) > room else 0))
 
     def repeat_state(self) -> None:
         """Publishes the newest message to all again: a broker that restarted may have lost it."""

@@ -11,8 +11,8 @@ from common.node import NodeId, Seconds
 from common.records import Recorder
 
 LOG = logging.getLogger(__name__)
-COMPLAIN = 1.0
-"""Seconds between two rows about what the same sender does wrong."""
+COMPLAIN, COMPLAIN_MOST = 1.0, 60.0
+"""Seconds between two rows about what the same sender does wrong: at first, and if it goes on (doubled each time)."""
 _MOST = 10_000
 
 
@@ -21,7 +21,7 @@ class Journal:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._told: dict[NodeId, Seconds] = {}
+        self._told: dict[NodeId, tuple[Seconds, Seconds]] = {}  # when, and how long nothing more is said
         self._untold: dict[NodeId, int] = {}
 
     def note(self, kind: str, row: Mapping[str, object], now: Seconds, level: int = logging.INFO) -> None:
@@ -34,14 +34,16 @@ class Journal:
         LOG.log(level, "%s %s", kind, " ".join(f"{key}={value!r}" for key, value in row.items()))
 
     def dropped(self, sender: NodeId, reason: str, now: Seconds) -> bool:
-        """Notes what was thrown away, once a second and sender, with the number of times. False: not yet again."""
+        """Notes what was thrown away, now and then for each sender, with the number of times. False: not yet again."""
         if len(self._told) >= _MOST and sender not in self._told:
             self._untold.clear()
             self._told.clear()
         self._untold[sender] = self._untold.get(sender, 0) + 1
-        if now - self._told.get(sender, -math.inf) < COMPLAIN:
+        told, pause = self._told.get(sender, (-math.inf, COMPLAIN))
+        if now - told < pause:
             return False
-        self._told[sender] = now
+        is_going_on = now - told < 2 * pause
+        self._told[sender] = (now, min(2 * pause, COMPLAIN_MOST) if is_going_on else COMPLAIN)
         count = self._untold.pop(sender)
         self.note("dropped", {"sender": sender, "reason": reason, "count": count}, now, logging.WARNING)
         return True

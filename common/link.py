@@ -28,8 +28,6 @@ from common.topics import Topics
 
 KEEPALIVE = 60
 """Seconds; a computation that never lets the network thread run must be shorter."""
-MOST_WAITING, MOST_BYTES = 65_536, 1 << 30
-"""Payloads that may wait in the inbox, and their bytes; the rest is dropped, and asked for again."""
 _MOST_QUEUED = 20_000
 _OVERHEAD = 512  # bytes of a PUBLISH packet besides its payload
 _SMALLEST_PACKET = 32 * 1024
@@ -93,18 +91,22 @@ class Broken:
 
 Inbox = SimpleQueue[Any]
 Callback = Callable[..., None]
+Door = Callable[[str, int], bool]
+"""Says whether a payload of this topic and size comes in. Called in the network thread."""
 
 
 class Link:
     """One node's connection: subscriptions, presence, publishing."""
 
-    def __init__(self, address: Address, identity: Identity, topics: Topics, offline: bytes, inbox: Inbox) -> None:
+    def __init__(  # noqa: PLR0917 - what a connection is made of
+        self, address: Address, identity: Identity, topics: Topics, offline: bytes, inbox: Inbox, lets_in: Door
+    ) -> None:
         """`offline`: what the status topic says once this process is gone (the last will)."""
         self.room = _LARGEST_PACKET - _OVERHEAD
         """Bytes of a payload that the broker accepts."""
         self.presence: bytes | None = None
         """What the status topic says on every new connection; None until this node may announce itself."""
-        self._address, self._inbox = address, inbox
+        self._address, self._inbox, self._lets_in = address, inbox, lets_in
         self._client_id = f"{identity.run}-{identity.node_id}-{identity.boot}"  # no two processes cut each other off
         self._filters = [(topic, 1) for topic in topics.subscriptions]
         self._status, self._offline = topics.status, offline
@@ -113,8 +115,7 @@ class Link:
         self._published = self._acknowledged = 0
         self._greeted = False
         self._opened = math.inf
-        self._unanswered = self._lost = 0
-        self._arrived = self._taken = 0  # bytes; each is written by one thread only
+        self._unanswered = 0
         self._open()
 
     def _open(self) -> None:
@@ -172,15 +173,6 @@ class Link:
         if isinstance(sock, socket.socket):
             with suppress(OSError):  # broken already
                 sock.shutdown(socket.SHUT_RDWR)
-
-    def took(self, size: int) -> None:
-        """`size` bytes of payload left the inbox."""
-        self._taken += size
-
-    def take_lost(self) -> int:
-        """Payloads thrown away since the last call because the inbox was full."""
-        lost, self._lost = self._lost, 0
-        return lost
 
     def publish(self, topic: str, payload: bytes, retained: bool = False) -> bool:
         """Hands a payload to the network thread (QoS 1); what is handed over while down is sent later.
@@ -284,12 +276,8 @@ class Link:
         self._hurry()
 
     def _on_message(self, _client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:
-        waiting = self._arrived - self._taken + len(message.payload)
-        if self._inbox.qsize() < MOST_WAITING and waiting <= MOST_BYTES:
-            self._arrived += len(message.payload)
+        if self._lets_in(message.topic, len(message.payload)):
             self._inbox.put(Arrived(message.topic, message.payload, message.retain))
-        else:
-            self._lost += 1
         self._hurry()
 
     def _hurry(self) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from common.address import Address
 from common.courier import Courier
+from common.doorman import Doorman, Guests
 from common.errors import FederationError, TransportError, WireError
 from common.identity import Identity
 from common.link import Arrived, Broken, Denied, Down, Inbox, Link, Ready, Refused
@@ -35,6 +36,7 @@ from common.shaper import Away, Missed, Shaper
 from common.tensors import Layout
 from common.topics import Topics
 from common.vigil import Vigil
+from common.warden import Warden
 
 LOG = logging.getLogger(__name__)
 __all__ = ["Identity", "Shell"]
@@ -63,6 +65,7 @@ class Shell:
         patience: how long a broker may be unreachable at the start.
         patience_lost: how long a connection may be lost later.
         machine: what the node pretends to run on: it is not faster, nor better connected; none: as it comes.
+        guests: whom the node expects, and what it takes from each; none: whoever the broker lets write to it.
         pulse: called about once a second while the node is at such work, in which it is not woken.
     """
 
@@ -75,6 +78,7 @@ class Shell:
     patience: Seconds = 30.0
     patience_lost: Seconds = 300.0
     machine: Machine | None = None
+    guests: Guests | None = None
     pulse: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
@@ -85,19 +89,21 @@ class Shell:
         offline, machine = presence_of(self.identity, "offline"), self.machine
         self._shaper = None if machine is None else Shaper(machine, self._topics.status, self._inbox)
         inlet = self._inbox if self._shaper is None else self._shaper.inlet
-        self._link = Link(self.address, self.identity, self._topics, offline, inlet)
+        self._doorman = Doorman(self._topics, self._now, self.guests)
+        self._link = Link(self.address, self.identity, self._topics, offline, inlet, self._doorman.lets_in)
         publish = self._link.publish if self._shaper is None else self._shaper.publish
-        self._courier = Courier(self.identity, self._topics, publish, lambda: self._link.room, self.layout)
+        asked = self._doorman.asked
+        self._courier = Courier(self.identity, self._topics, publish, lambda: self._link.room, self.layout, asked)
         self._mailbox = Mailbox(self.identity.run)
         self._reception = Reception(self.identity.node_id, self._topics, self._courier, self._mailbox)
         self._membership = Membership(self.identity, self._link)
         self._measurer = Measurer(self.evaluate, self._inbox.put)
         name = self.identity.node_id
-        self._performer = Performer(name, self._topics, self._courier, self.recorder, self._measurer)
+        self._performer = Performer(name, self._doorman, self._courier, self.recorder, self._measurer)
         self._vigil = Vigil(self.address, self.patience, self.patience_lost, self._now())
+        self._warden = Warden(name, self._link, self._vigil, self._doorman)
         self._timers = self._performer.timers
         self._is_started = self._is_busy = self._is_asked = False
-        self._watch_at = 0.0
 
     def run(self) -> int:
         """Joins, starts the node, serves it until it halts, and returns the exit code of its process.
@@ -137,6 +143,7 @@ class Shell:
             self._step()
         if self.machine is not None and self.machine.steps:
             self._note("machine", {"steps": self.machine.steps, "slower": self.machine.slower})
+        self._warden.close(self._performer, self._now())
         self._close(FLUSH, leave=True)
         self._measurer.finish()
         while not self._inbox.empty():
@@ -206,23 +213,7 @@ class Shell:
                 self._take_in(self._inbox.get(timeout=timeout))
         for _ in range(self._inbox.qsize()):
             self._take_in(self._inbox.get_nowait())
-        now = self._now()
-        if now >= self._watch_at:
-            self._watch_at = now + 0.1
-            self._watch(now)
-
-    def _watch(self, now: Seconds) -> None:
-        note = self._vigil.check(now)
-        if note is not None:
-            LOG.warning("connection %s", note)
-        lost = self._link.take_lost()
-        if lost:
-            self._drop(self.identity.node_id, WireError(f"inbox: {lost} payloads: expected them to come more slowly"))
-        if self._link.is_misunderstood:
-            self._note("connection", {"state": "downgraded", "reason": "no MQTT 5 here"}, logging.WARNING)
-            self._link.downgrade()
-        if not self._link.is_alive:
-            raise TransportError("network thread: ended: expected it to run as long as this process")
+        self._warden.watch(self._reception, self._performer, self._now())
 
     def _take_in(self, event: Any) -> None:
         """Reacts to one event of the link or of the measurer."""
@@ -244,8 +235,8 @@ class Shell:
             case Away(seconds):
                 self._vigil.excuse(self._now() + seconds)
                 self._note("connection", {"state": "away", "seconds": seconds})
-            case Missed(size):
-                self._link.took(size)
+            case Missed(topic, size):
+                self._doorman.took(topic, size)
             case Denied(reason):
                 self._drop(self.identity.node_id, WireError(f"publication: {reason}: expected the broker to take it"))
             case Refused(reason):
@@ -254,7 +245,7 @@ class Shell:
                 raise error
 
     def _arrived(self, event: Arrived) -> None:
-        self._link.took(len(event.payload))
+        self._doorman.took(event.topic, len(event.payload))
         try:
             presence = self._reception.admit(event.topic, event.payload, self._now())
         except WireError as error:

@@ -48,6 +48,11 @@ class Reception:
                 self._attendance.heard(origin.sender, envelope.boot)
         return None
 
+    def expel(self, edge: NodeId, reason: str) -> None:
+        """Nothing of this edge is read any more: for the node, it has left."""
+        self._courier.forget(edge)
+        self._mailbox.add(edge, Bye(reason=f"muted: {reason}"[:500]))
+
     def _note(self, edge: NodeId, presence: Presence) -> None:
         """An edge came or went; for one that went without a word, the node gets a `Bye`."""
         if presence.state == "online":

@@ -37,6 +37,7 @@ class Away:
 class Missed:
     """A payload of so many bytes reached an edge that is away."""
 
+    topic: str
     size: int
 
 
@@ -140,7 +141,7 @@ class Shaper:
             if not self._link.publish(event.topic, event.payload, event.retained):
                 self._inbox.put(Denied("too many wait for the broker"))
         for event in self._machine.down.take(now):
-            self._inbox.put(event if self._is_here else Missed(len(event.payload)))
+            self._inbox.put(event if self._is_here else Missed(event.topic, len(event.payload)))
 
     def _leave(self, now: Seconds) -> None:
         """The edge goes away, unless it is about to say goodbye: the connection stands until its line is empty."""

@@ -55,6 +55,8 @@ class Topics:
             raise ValueError(f"node id: {node!r}: expected {_EDGE.pattern}")
         self._root, self._node = f"fl/{run}", node
         self._is_cloud = node == CLOUD
+        self.node = node
+        """Whose topics these are."""
         self.state = f"{self._root}/public/state"
         self.status = self._status_of(node)
         self._origins: dict[str, Origin] = {}
@@ -87,10 +89,6 @@ class Topics:
             return f"{self._root}/edge/{to}/down/{name}"
         return f"{self._root}/edge/{self._node}/up/{name}"
 
-    def is_edge(self, sender: str) -> bool:
-        """Whether this can be an edge's id."""
-        return sender != CLOUD and _EDGE.fullmatch(sender) is not None
-
     def origin(self, topic: str) -> Origin | None:
         """Who wrote this topic and what is on it; None if no node of ours writes there."""
         known = self._origins.get(topic)
@@ -112,6 +110,11 @@ class Topics:
 
     def _status_of(self, node: NodeId) -> str:
         return f"{self._root}/cloud/status" if node == CLOUD else f"{self._root}/edge/{node}/status"
+
+
+def is_edge(sender: str) -> bool:
+    """Whether this can be an edge's id."""
+    return sender != CLOUD and _EDGE.fullmatch(sender) is not None
 
 
 def _of_edge(edge: NodeId, rest: list[str]) -> Origin | None:

@@ -12,52 +12,20 @@ Deviations: the run stops at T updates whatever the stage (the paper's inner loo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 
-from pydantic import Field
-
-from cloud.admission import Admission
+from cloud.charter import Charter, Phase, Settings
+from cloud.conduct import Conduct
 from cloud.controller import Controller
 from cloud.ending import Ending, without_edges
 from cloud.roster import Presence, Roster, Seat, Welcome, Work
 from cloud.training import Training
 from common.messages import Answer, Bye, Hello, Message, Refusal, Report, Running, Stop, Update
 from common.node import CONNECTED, EDGES, INTERRUPTED, Effect, Group, Halt, NodeId, Record, Seconds, Send, Wake
-from common.section import Positive, Section
 from common.tensors import Tensors
 
 RESEND_PAUSE: Seconds = 1.0
 """A model just sent is not sent again: an edge that asks twice within this time gets one copy."""
-
-
-class Settings(Section):
-    """What the node reads of `algorithm.cloud`; times in seconds."""
-
-    quorum: int | None = Field(default=None, ge=1, description="edges to wait for at the start; none: all")
-    quorum_patience: Positive = Field(default=60.0, description="then start with those who are there")
-    patience: Positive = Field(default=60.0, description="probes and synchronous steps wait so long for a silent edge")
-    absence: Positive = Field(default=120.0, description="the run ends after so long without any edge")
-    grace: Positive = Field(default=60.0, description="at the end the edges have so long to account and say Bye")
-    staleness_cap: int | None = Field(default=None, ge=0, description="staler updates are dropped; none: 4 x edges")
-
-
-class Phase(Enum):
-    """Where the run is."""
-
-    GATHERING = "gathering"
-    RUNNING = "running"
-    CLOSING = "closing"
-    OVER = "over"
-
-
-@dataclass(frozen=True)
-class Charter:
-    """What the cloud opens a run with: who may take part, boot id of this process, edges to wait for."""
-
-    admission: Admission
-    boot: str
-    quorum: int
 
 
 class AsynchronousCloud:
@@ -77,7 +45,7 @@ class AsynchronousCloud:
         self._training = training
         self._control = control
         self._outbox = outbox
-        self._roster = Roster()
+        self._roster, self._conduct = Roster(), Conduct()
         self._waiting: dict[NodeId, Seat] = {}
         self._phase = Phase.GATHERING
         self._ending = Ending("not over yet", failed=True)
@@ -103,7 +71,7 @@ class AsynchronousCloud:
             case Hello():
                 self._greet(sender, message, now)
             case Report():
-                if self._roster.find(sender) is not None:
+                if self._conduct.keeps(self._roster.find(sender), now):
                     self._record("report", edge=sender, metrics=dict(message.metrics))
             case Bye():
                 self._farewell(sender, message, now)
@@ -143,6 +111,8 @@ class AsynchronousCloud:
         if self._phase is Phase.CLOSING:
             self._send(edge, self._stop(hello.boot))
             return
+        if self._is_restless(edge, hello.boot, now):
+            return
         seat, welcome = self._roster.welcome(edge, hello)
         if welcome is not Welcome.KNOWN:
             self._record_joined(seat)
@@ -158,6 +128,8 @@ class AsynchronousCloud:
             self._begin(now)
 
     def _farewell(self, edge: NodeId, bye: Bye, now: Seconds) -> None:
+        if self._is_restless(edge, None, now):
+            return
         if bye.releases is not None and self._roster.find(edge) is not None:
             self._record("bye", edge=edge, **bye.model_dump(mode="json", exclude={"kind"}))
         if self._roster.leave(edge, bye) is None:
@@ -182,6 +154,12 @@ class AsynchronousCloud:
             self._outbox.append(Wake("quorum", self._settings.quorum_patience))
             self._outbox.append(Wake("absence", self._settings.absence))
 
+    def _is_restless(self, edge: NodeId, boot: str | None, now: Seconds) -> bool:
+        fault = self._conduct.fault_of_move(self._roster.find(edge), boot, now)
+        if fault is not None:
+            self._refuse(edge, fault)
+        return fault is not None
+
     # Work
 
     def _receive(self, edge: NodeId, message: Update | Answer, now: Seconds) -> None:
@@ -189,6 +167,8 @@ class AsynchronousCloud:
         if seat is None or seat.presence is Presence.GONE or self._phase is not Phase.RUNNING:
             return
         if seat.presence is Presence.LOST:
+            if self._is_restless(edge, None, now):
+                return
             self._record_joined(seat)
             self._roster.hear(seat)
         seat.is_silent, seat.bye = False, None
@@ -226,20 +206,20 @@ class AsynchronousCloud:
             work = self._training.work_for(free, now) if free.edge in self._waiting else None
             if work is not None:
                 del self._waiting[free.edge]
-                self._deliver(free.edge, work)
+                self._deliver(free, work)
 
-    def _deliver(self, edge: NodeId, work: Work) -> bool:
-        message = self._training.message_for(edge, work)
+    def _deliver(self, seat: Seat, work: Work) -> bool:
+        message = self._training.message_for(seat.edge, work)
         if message is not None:
-            self._send(edge, message)
+            seat.work = self._charter.admission.bounded(seat, work, message)
+            self._send(seat.edge, message)
         return message is not None
 
     def _resend(self, seat: Seat, work: Work, now: Seconds) -> None:
         """The edge has not seen its work: sends it again under the same ticket, with the newest parameters."""
         if now - work.sent < RESEND_PAUSE:
             return
-        seat.work = replace(work, sent=now)
-        if not self._deliver(seat.edge, work):  # a probe that was decided without this edge
+        if not self._deliver(seat, replace(work, sent=now)):  # a probe that was decided without this edge
             seat.work = None
             self._waiting[seat.edge] = seat
 

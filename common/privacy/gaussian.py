@@ -8,6 +8,7 @@ Symbols: z -> noise_multiplier, d -> dimension.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,3 +34,11 @@ class Gaussian:
     def second_moment(self, dimension: int, scale: float) -> float:
         """Expected squared norm: d * scale^2."""
         return dimension * scale**2
+
+    def longest(self, dimension: int, scale: float, nats: float) -> float:
+        """Norm exceeded with probability at most exp(-nats): scale * (sqrt(d) + sqrt(2 nats)).
+
+        The squared norm over scale^2 has the chi-square law with d degrees, which exceeds d + 2 sqrt(d t) + 2t with
+        probability at most exp(-t) (Laurent and Massart 2000, Lemma 1); the bound's square is larger.
+        """
+        return scale * (math.sqrt(dimension) + math.sqrt(2 * nats))

@@ -43,6 +43,14 @@ class SphericalLaplace:
         """Expected squared norm: d (d+1) scale^2."""
         return dimension * (dimension + 1) * scale**2
 
+    def longest(self, dimension: int, scale: float, nats: float) -> float:
+        """Norm exceeded with probability at most exp(-nats): scale * (d + sqrt(2 d nats) + nats).
+
+        The radius over scale has the law Gamma(d, 1), which exceeds d + sqrt(2 d t) + t with probability at most
+        exp(-t) (Boucheron, Lugosi and Massart 2013, section 2.4: sub-gamma with variance d and scale 1).
+        """
+        return scale * (dimension + math.sqrt(2 * dimension * nats) + nats)
+
 
 @dataclass(frozen=True)
 class ExponentialRadius:
@@ -66,3 +74,7 @@ class ExponentialRadius:
     def second_moment(self, dimension: int, scale: float) -> float:
         """Expected squared norm: 2 scale^2, whatever the dimension."""
         return 2.0 * scale**2
+
+    def longest(self, dimension: int, scale: float, nats: float) -> float:
+        """Norm exceeded with probability exp(-nats): scale * nats, whatever the dimension."""
+        return scale * nats

@@ -34,6 +34,10 @@ class Noise(Protocol):
         """Expected squared norm."""
         ...
 
+    def longest(self, dimension: int, scale: float, nats: float) -> float:
+        """Norm that a draw exceeds with probability at most exp(-nats)."""
+        ...
+
 
 def _gaussian(event: Event) -> Noise:
     if event.noise_multiplier is None:

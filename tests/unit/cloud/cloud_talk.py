@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cloud.admission import Admission, Form
-from cloud.algorithms.asynchronous import AsynchronousCloud, Charter, Settings
+from cloud.algorithms.asynchronous import AsynchronousCloud
 from cloud.barrier import Barrier, Line
+from cloud.charter import Charter, Settings
 from cloud.controller import Ask, Continue
 from cloud.parameters import Parameters
 from cloud.progress import Progress
+from cloud.reach import Reach
 from cloud.training import Training
 from common.events import Event
 from common.experiment import Evaluation, edge_ids
@@ -99,7 +101,7 @@ class Talk:
             patience=60.0,
         )
         begin = lambda roster: (self.controller, {"edges": len(roster.online())})  # noqa: E731
-        charter = Charter(Admission(DIGEST, frozenset(edge_ids(8)), TRAINING, PROBING), "cloud-1", quorum)
+        charter = Charter(Admission(DIGEST, frozenset(edge_ids(8)), TRAINING, PROBING, Reach(None)), "cloud-1", quorum)
         self.node = AsynchronousCloud(charter, Settings(**settings), self.training, begin, outbox)
         self.now = 0.0
         self.effects: Sequence[Effect] = self.node.start(0.0)

@@ -12,7 +12,7 @@ from common import link as module
 from common.address import Address
 from common.errors import TransportError
 from common.identity import Identity
-from common.link import KEEPALIVE, Arrived, Link
+from common.link import KEEPALIVE, Arrived, Door, Link
 from common.membership import SETTLE, Membership, presence_of
 from common.presence import Presence
 from common.topics import Topics
@@ -21,10 +21,10 @@ IDENTITY = Identity("run", "edge-1", "18b0")
 EARLIER = Presence(state="online", boot="18a0")
 
 
-def link(inbox: SimpleQueue[Any] | None = None) -> Link:
+def link(inbox: SimpleQueue[Any] | None = None, lets_in: Door = lambda _topic, _size: True) -> Link:
     """A link that was never started."""
     offline = presence_of(IDENTITY, "offline")
-    return Link(Address("localhost"), IDENTITY, Topics("run", "edge-1"), offline, inbox or SimpleQueue())
+    return Link(Address("localhost"), IDENTITY, Topics("run", "edge-1"), offline, inbox or SimpleQueue(), lets_in)
 
 
 def arrive(receiver: Link, payload: bytes) -> None:
@@ -33,27 +33,20 @@ def arrive(receiver: Link, payload: bytes) -> None:
     receiver._on_message(receiver._client, None, message)
 
 
-def test_the_inbox_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_BYTES", 100)
+def test_only_what_the_door_lets_in_reaches_the_inbox() -> None:
     inbox: SimpleQueue[Any] = SimpleQueue()
-    receiver = link(inbox)
-    for _ in range(5):
-        arrive(receiver, bytes(40))
+    sizes: list[int] = []
+
+    def lets_in(topic: str, size: int) -> bool:
+        sizes.append(size)
+        return topic == "topic" and size < 50
+
+    receiver = link(inbox, lets_in)
+    for size in (40, 60, 40):
+        arrive(receiver, bytes(size))
+    assert sizes == [40, 60, 40]
     assert inbox.qsize() == 2
-    assert (receiver.take_lost(), receiver.take_lost()) == (3, 0)
-    event = inbox.get()
-    assert isinstance(event, Arrived)
-    receiver.took(len(event.payload))
-    arrive(receiver, bytes(40))
-    assert (inbox.qsize(), receiver.take_lost()) == (2, 0)
-
-
-def test_the_inbox_is_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 3)
-    receiver = link()
-    for _ in range(5):
-        arrive(receiver, b"")
-    assert receiver.take_lost() == 2
+    assert isinstance(inbox.get(), Arrived)
 
 
 def test_too_much_to_send_is_not_queued(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from common.errors import LocalProtocolError
 from common.messages import Bye, Refusal, Running, Stop
 from common.node import CLOUD, EDGES, NodeId
-from common.topics import Origin, Topics
+from common.topics import Origin, Topics, is_edge
 
 CLOUDS, EDGE = Topics("run-1", CLOUD), Topics("run-1", "edge-0001")
 DOWN, UP = "fl/run-1/edge/edge-0001/down/", "fl/run-1/edge/edge-0001/up/"
@@ -102,6 +102,6 @@ def test_ids_that_would_break_a_topic_are_refused(run: str, node: str) -> None:
 
 
 def test_the_cloud_is_no_edge() -> None:
-    assert CLOUDS.is_edge("edge-0001")
-    assert not CLOUDS.is_edge(CLOUD)
-    assert not CLOUDS.is_edge("$SYS/x")
+    assert is_edge("edge-0001")
+    assert not is_edge(CLOUD)
+    assert not is_edge("$SYS/x")
