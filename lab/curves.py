@@ -7,47 +7,88 @@ from typing import TextIO
 
 from lab.design import Design
 from lab.figure import Plot
-from lab.panels import Panel
+from lab.panels import Panel, is_wide
 from lab.sweep import Result
 from lab.table import Spread
 
 Results = Mapping[tuple[str, str], Sequence[Result]]
 """By panel and variant."""
+MEASURES = {"accuracy": "test accuracy", "loss": "test loss", "gradient_norm": "gradient norm (test set)"}
 
 
 def panels_of(plan: Design, plot: Plot, results: Results) -> Iterator[Panel]:
-    """The panels of one plot."""
-    labels = {"updates": "updates", "epsilon_total": "total epsilon (worst edge)"}
-    label = plan.axis.label if plot.x == "axis" and plan.axis is not None else labels.get(plot.x, "")
-    measures = {"accuracy": "test accuracy", "loss": "test loss", "gradient_norm": "gradient norm (test set)"}
+    """The panels of one plot; those of curves are as many as the axis has values."""
     for name, panel in plan.panels.items():
-        series: dict[str, list[tuple[float | None, Spread]]] = {}
-        for variant in plan.figure.variants_of(name):
-            found = results[name, variant]
-            if plot.x == "updates":
-                series |= dict(_curves(variant, plan, plot, found))
-            else:
-                series[variant] = list(_points(plan, plot, found, panel.threshold))
-        below = measures.get(plot.y, f"updates to a loss of {panel.threshold}")
-        is_log = plan.axis is not None and plan.axis.log and plot.x == "axis"
-        yield Panel(f"({name}) {panel.title}", label, below, series, log_x=is_log, log_y=plot.log)
+        found = {variant: results[name, variant] for variant in plan.figure.variants_of(name)}
+        if plot.x == "updates":
+            for value in _values(found):
+                yield _panel_of_curves(f"({name}) {panel.title}", value, plan, plot, found)
+        else:
+            yield _panel_of_points(f"({name}) {panel.title}", panel.threshold, plan, plot, found)
 
 
-def _curves(
-    variant: str, plan: Design, plot: Plot, results: Sequence[Result]
-) -> Iterator[tuple[str, list[tuple[float | None, Spread]]]]:
-    """One curve for each value of the axis: mean over the seeds at each evaluation."""
-    groups: dict[str, list[Result]] = {}
+def _panel_of_points(
+    title: str, threshold: float | None, plan: Design, plot: Plot, results: Mapping[str, Sequence[Result]]
+) -> Panel:
+    series = {variant: list(_points(plan, plot, found, threshold)) for variant, found in results.items()}
+    label = plan.axis.label if plot.x == "axis" and plan.axis is not None else "total epsilon (worst edge)"
+    is_log = plan.axis is not None and plan.axis.log
+    if plot.x == "epsilon_total":
+        is_log = is_wide(x for points in series.values() for x, _ in points if x is not None)
+    if plot.y != "updates_to":
+        return Panel(title, label, MEASURES[plot.y], series, log_x=is_log, log_y=plot.log)
+    missed = [
+        f"{variant} at {', '.join(f'{value:g}' for value in values)}"
+        for variant, found in results.items()
+        if (values := _missed(plan, found, threshold))
+    ]
+    below = f"updates to a loss of {threshold:g}"
+    notes = [f"not reached by every seed: {text}" for text in missed]
+    return Panel(title, label, below, series, log_x=is_log, log_y=plot.log, notes=notes)
+
+
+def _panel_of_curves(
+    title: str, value: object, plan: Design, plot: Plot, results: Mapping[str, Sequence[Result]]
+) -> Panel:
+    """All variants at one value of the axis, and those that do not depend on it."""
+    series = {
+        variant: list(_curve(plot, [result for result in found if _value(result) in (value, None)]))
+        for variant, found in results.items()
+    }
+    if value is not None and plan.axis is not None:
+        title = f"{title}, {plan.axis.label}: {value}"
+    return Panel(title, "updates", MEASURES[plot.y], series, log_y=plot.log)
+
+
+def _value(result: Result) -> object:
+    """Where on the axis this was made; None if it does not depend on it."""
+    return next((value for key, value in result.point.values if key != "seed"), None)
+
+
+def _values(results: Mapping[str, Sequence[Result]]) -> list[object]:
+    """The values of the axis, in order; a single None without one."""
+    values = dict.fromkeys(_value(result) for found in results.values() for result in found)
+    return [value for value in values if value is not None] or [None]
+
+
+def _curve(plot: Plot, results: Sequence[Result]) -> Iterator[tuple[float | None, Spread]]:
+    """Mean over the seeds at each evaluation that all of them have."""
+    moments: dict[float, list[float | None]] = {}
     for result in results:
-        values = [f"{value}" for key, value in result.point.values if key != "seed"]
-        groups.setdefault(" ".join([variant, *values]), []).append(result)
-    for name, group in groups.items():
-        moments: dict[float, list[float | None]] = {}
-        for result in group:
-            for score in result.curve:
-                moments.setdefault(float(score["updates"] or 0.0), []).append(score.get(plot.y))
-        points = [(at, Spread.of(values)) for at, values in sorted(moments.items()) if len(values) == len(group)]
-        yield name, [(at, spread) for at, spread in points if spread is not None]
+        for score in result.curve:
+            moments.setdefault(float(score["updates"] or 0.0), []).append(score.get(plot.y))
+    for at, values in sorted(moments.items()):
+        spread = Spread.of(values) if len(values) == len(results) else None
+        if spread is not None:
+            yield at, spread
+
+
+def _missed(plan: Design, results: Sequence[Result], threshold: float | None) -> list[float]:
+    """The values of the axis at which a seed did not get there."""
+    plot = Plot(x="axis", y="updates_to")
+    values = {at for at in map(_value, results) if isinstance(at, int | float)}
+    reached = {at for at, _ in _points(plan, plot, results, threshold)}
+    return sorted(float(value) for value in values if value not in reached)
 
 
 def _points(

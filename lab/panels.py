@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from lab.plots import COLOURS, GRID, INK, LINES, MARKERS, SOFT, colour
 from lab.table import Spread
@@ -17,11 +20,20 @@ from lab.table import Spread
 COLUMNS = 3
 WIDTH, HEIGHT = 4.4, 3.3
 """Inches of one panel."""
+ALONE = 6.6
+"""Inches that a single panel is wide."""
+WIDE = 20
+"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
+_NARROW = 3  # ratio below which a logarithmic axis has hardly a tick, and is none
+_LETTERS = 11  # of a title, on an inch
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes with their series: name -> points (x, spread of y); a series with one x of None is a level line."""
+    """Axes with their series: name -> points (x, spread of y); a series with one x of None is a level line.
+
+    `notes`: lines below the axis, such as what has no point.
+    """
 
     title: str
     x_label: str
@@ -35,8 +47,8 @@ class Panel:
 def draw(panels: Sequence[Panel], title: str = "") -> Figure:
     """All panels in rows of three; one legend for all, or one in each where their series are too many."""
     columns = min(COLUMNS, max(1, len(panels)))
-    lines = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(WIDTH * columns, HEIGHT * lines + 0.8), layout="constrained")
+    lines, width = math.ceil(len(panels) / columns), WIDTH * columns if columns > 1 else ALONE
+    figure = Figure(figsize=(width, HEIGHT * lines + 0.8), layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False)
     names = list(dict.fromkeys(name for panel in panels for name in panel.series))
     is_shared = len(names) <= len(COLOURS)
@@ -52,11 +64,21 @@ def draw(panels: Sequence[Panel], title: str = "") -> Figure:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(str(label), handle)
     if is_shared and len(handles) > 1:
-        where: dict[str, Any] = {"loc": "outside lower center", "ncols": min(6, len(handles))}
+        where: dict[str, Any] = {
+            "loc": "outside lower center",
+            "ncols": min(int(width / 1.6), len(handles)),
+            "fontsize": 9,
+        }
         figure.legend(list(handles.values()), list(handles), **where)
     if title:
-        figure.suptitle(title, color=INK)
+        figure.suptitle(textwrap.fill(title, int(width * _LETTERS)), color=INK)
     return figure
+
+
+def is_wide(values: Iterable[float]) -> bool:
+    """Whether these values want a logarithmic axis."""
+    found = sorted(values)
+    return bool(found) and found[0] > 0 and found[-1] / found[0] >= WIDE
 
 
 def _fill(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
@@ -74,14 +96,31 @@ def _fill(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
             lows, highs = [y.lowest for _, y in known], [y.highest for _, y in known]
             axes.fill_between(xs, lows, highs, color=colour(index), alpha=0.15, linewidth=0)
     axes.set_title(panel.title, fontsize=10, color=INK)
-    axes.set_xlabel(panel.x_label, color=SOFT)
+    axes.set_xlabel("\n".join([panel.x_label, *panel.notes]), color=SOFT)
     axes.set_ylabel(panel.y_label, color=SOFT)
     axes.grid(color=GRID, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     points = [point for known in panel.series.values() for point in known]
-    if panel.log_x and any(x is not None and x > 0 for x, _ in points):
+    if not points:
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.text(0.5, 0.5, "no points", transform=axes.transAxes, ha="center", color=SOFT)
+    if panel.log_x and _spans([x for x, _ in points if x is not None]):
         axes.set_xscale("log")
-    if panel.log_y and any(y.mean > 0 for _, y in points):  # nothing may have been reached
+        _mark(axes.xaxis, [x for x, _ in points if x is not None])
+    if panel.log_y and _spans([y.mean for _, y in points]):
         axes.set_yscale("log")
-    for line, note in enumerate(panel.notes):
-        axes.text(0.98, 0.02 + 0.07 * line, note, transform=axes.transAxes, ha="right", fontsize=7, color=SOFT)
+        _mark(axes.yaxis, [y.mean for _, y in points])
+
+
+def _spans(values: Sequence[float]) -> bool:
+    """Whether a logarithmic axis has a use for these values."""
+    return bool(values) and min(values) > 0 and max(values) / min(values) >= _NARROW
+
+
+def _mark(axis: Axis, values: Sequence[float]) -> None:
+    """Ticks with plain numbers that do not run into each other."""
+    decades = math.log10(max(values) / min(values))
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2 else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

@@ -15,14 +15,11 @@ from common.errors import ConfigError, Fault
 from common.experiment import read_yaml
 from lab.countdown import Countdown
 from lab.grid import read_grid
-from lab.panels import Panel, draw
+from lab.panels import Panel, draw, is_wide
 from lab.sweep import Result, Sweep, check_points, run_tasks
 from lab.table import Spread, as_csv, print_table, rows_of
 from lab.trial import Task
 from lab.workers import LOCAL, Alone, Processes, Ray, Workers
-
-WIDE = 20
-"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +109,7 @@ def panels_of(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> list[Pa
     """Accuracy, loss and total epsilon against the first key with several numbers; the other keys make the series."""
     axis = next((key for key in keys if key != "seed" and _is_numeric(rows, key)), None)
     others = [key for key in keys if key not in (axis, "seed")]
-    values = sorted({float(row[axis]) for row in rows}) if axis is not None else []
-    is_log = bool(values) and values[0] > 0 and values[-1] / values[0] >= WIDE
+    is_log = axis is not None and is_wide(float(row[axis]) for row in rows)
     panels = []
     measures = {"test accuracy": "test_accuracy", "test loss": "test_loss", "total epsilon": "epsilon_total"}
     for label, measure in measures.items():

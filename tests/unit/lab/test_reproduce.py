@@ -198,7 +198,7 @@ def drawn(tmp_path: Path) -> Callable[[int, list[Result], list[Result]], dict[st
 
     def draw(plot: int, levels: list[Result], others: list[Result]) -> dict[str, Any]:
         (panel,) = panels_of(plan, plan.figure.plots[plot], {("b", "ASGD"): levels, ("b", "AUDP"): others})
-        return {name: list(points) for name, points in panel.series.items()}
+        return {"notes": panel.notes, **{name: list(points) for name, points in panel.series.items()}}
 
     return draw
 
@@ -234,10 +234,24 @@ def test_updates_to_a_loss_count_to_the_first_evaluation_at_or_below_it(drawn: C
     (at, spread), *more = series["AUDP"]
     assert (at, spread.lowest, spread.highest) == (0.5, 10.0, 30.0)
     assert more == [], "a seed that never got there leaves no mean"
+    assert series["notes"] == ["not reached by every seed: AUDP at 2"]
 
 
-def test_curves_are_one_for_each_value_and_end_where_a_seed_does(drawn: Callable[..., Any]) -> None:
+def test_curves_have_a_panel_for_each_value_and_end_where_a_seed_does(tmp_path: Path) -> None:
+    plan = designed(write(tmp_path))
     others = [noisy(0.5, 1, [2.0, 1.0, 0.5]), noisy(0.5, 2, [4.0, 2.0]), noisy(2.0, 1, [1.0])]
-    series = drawn(3, LEVELS, others)
-    assert set(series) == {"ASGD", "AUDP 0.5", "AUDP 2.0"}
-    assert [(x, spread.mean) for x, spread in series["AUDP 0.5"]] == [(0.0, 3.0), (10.0, 1.5)]
+    weak, strong = panels_of(plan, plan.figure.plots[3], {("b", "ASGD"): LEVELS, ("b", "AUDP"): others})
+    assert (weak.title, strong.title) == ("(b) SVM, noise: 0.5", "(b) SVM, noise: 2.0")
+    assert [(x, spread.mean) for x, spread in weak.series["AUDP"]] == [(0.0, 3.0), (10.0, 1.5)]
+    assert [(x, spread.mean) for x, spread in strong.series["AUDP"]] == [(0.0, 1.0)]
+    assert [x for x, _ in weak.series["ASGD"]] == [x for x, _ in strong.series["ASGD"]] == [0.0, 10.0]
+
+
+@pytest.mark.parametrize(("epsilons", "is_log"), [((0.1, 3.0), True), ((1.0, 3.0), False)])
+def test_totals_far_apart_are_drawn_on_a_logarithmic_axis(
+    epsilons: tuple[float, float], is_log: bool, tmp_path: Path
+) -> None:
+    plan = designed(write(tmp_path))
+    others = [noisy(noise, 1, [1.0], epsilon) for noise, epsilon in zip((2.0, 0.5), epsilons, strict=True)]
+    (panel,) = panels_of(plan, plan.figure.plots[1], {("b", "ASGD"): LEVELS, ("b", "AUDP"): others})
+    assert panel.log_x is is_log
