@@ -59,6 +59,7 @@ def design(figure: Figure, mechanism: Mechanism, data: Settings, *, quick: bool,
     """
     if mechanism not in figure.mechanisms:
         raise ConfigError(Fault("--mechanism", mechanism, f"one of {', '.join(figure.mechanisms)} for {figure.figure}"))
+    figure = figure.under(mechanism)
     changes = [figure.mechanisms[mechanism], *([figure.quick] if quick else [])]
     axis, seeds = figure.axis, list(choice.seeds or changes[-1].seeds or changes[0].seeds or figure.seeds)
     for change in changes:

@@ -68,9 +68,10 @@ class Plot(Section):
 
 
 class Change(Section):
-    """What a mechanism, or haste, changes about the figure."""
+    """What a mechanism, or haste, changes about the figure. `variants`: series besides those of all mechanisms."""
 
     set: dict[str, Any] = Field(default_factory=dict)
+    variants: dict[str, Variant] = Field(default_factory=dict)
     axis: Axis | None = None
     values: list[int | FiniteFloat] | None = Field(default=None, min_length=1)
     seeds: list[int] | None = Field(default=None, min_length=1)
@@ -92,6 +93,11 @@ class Figure(Section):
     seeds: list[int] = Field(min_length=1)
     mechanisms: dict[Mechanism, Change] = Field(min_length=1)
     quick: Change = Change()
+
+    def under(self, mechanism: Mechanism) -> Figure:
+        """The figure with the series that it has for one mechanism."""
+        variants = {**self.variants, **self.mechanisms[mechanism].variants}
+        return self.model_copy(update={"variants": variants})
 
     def variants_of(self, panel: str) -> Mapping[str, Variant]:
         """The series of a panel."""
@@ -129,6 +135,8 @@ def _faults(figure: Figure, path: Path) -> Iterator[Fault]:
             yield Fault(f"{where}.values", change.values, "none without an axis")
         if where != "quick" and axis is None and any(plot.x == "axis" for plot in figure.plots):
             yield Fault("axis", None, f"one, here or in {where}, for a plot against it")
+        for name in change.variants if where == "quick" else set(change.variants) & set(figure.variants):
+            yield Fault(f"{where}.variants", name, "a mechanism's own series, named like none of the others")
 
 
 def _changes(figure: Figure) -> Iterator[tuple[str, Change]]:

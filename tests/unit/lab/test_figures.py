@@ -90,6 +90,11 @@ def write(tmp_path: Path, *changes: tuple[str, Any]) -> Path:
         (("mechanisms/gaussian", {"panels": ["z"]}), "figure-99.mechanisms.gaussian.panels: 'z': expected one of a, b"),
         (("quick/panels", ["z"]), "figure-99.quick.panels: 'z': expected one of a, b"),
         (("quick/values", []), "figure-99.quick.values: []"),
+        (("quick/variants", {"CSGD": {}}), "figure-99.quick.variants: 'CSGD': expected a mechanism's own series"),
+        (
+            ("mechanisms/paper/variants", {"AUDP": {}}),
+            "figure-99.mechanisms.paper.variants: 'AUDP': expected a mechanism",
+        ),
         (("variants", {}), "figure-99.panels.a.variants: None: expected some"),
         (("panels/a/threshold", None), "figure-99.panels.a.threshold: None: expected the loss that updates_to"),
         (("axis", None), "figure-99.axis: None: expected one, here or in mechanisms.gaussian"),
@@ -134,6 +139,14 @@ def test_a_mechanism_changes_settings_axis_and_panels(tmp_path: Path) -> None:
     assert (level.privacy.mechanism, level.privacy.epsilon) == ("none", None), "a whole section replaces its parts"
     with pytest.raises(ConfigError, match="--mechanism: 'rigorous': expected one of paper, gaussian for 99"):
         designed(write(tmp_path), "rigorous")
+
+
+def test_a_mechanism_has_series_of_its_own_besides_the_others(tmp_path: Path) -> None:
+    file = write(tmp_path, ("mechanisms/paper/variants", {"AUDP, L = 1": {"set": {"algorithm.cloud.smoothness": 1.0}}}))
+    names = [series.variant for series in designed(file, "paper").series if series.panel == "b"]
+    assert names == ["ASGD", "AUDP", "AUDP, L = 1"]
+    assert [series.variant for series in designed(file).series] == ["ASGD", "AUDP"]
+    assert list(designed(file, "paper").figure.variants_of("b")) == names, "which is what is drawn"
 
 
 def test_haste_takes_first_middle_and_last_value_and_what_it_says(tmp_path: Path) -> None:
