@@ -18,6 +18,8 @@ from common.events import Adjacency, Event, Mechanism, Sampling
 from common.messages import Answer, Hello, Model, Probe, Update
 from common.node import NodeId
 
+LAST_TICKET = 2**52
+"""Of an edge that joins: those that it is given after that have to be numbers of a message as well."""
 Parameter = Literal["noise_multiplier", "epsilon"]
 PARAMETERS: Mapping[Mechanism, Parameter] = MappingProxyType(
     {"gaussian": "noise_multiplier", "spherical-laplace": "epsilon"}
@@ -70,6 +72,8 @@ class Admission:
             return f"experiment digest {hello.digest[:12]}: expected {self.digest[:12]}, the cloud's"
         if edge not in self.edges:
             return f"edge id {edge}: expected one of the experiment's {len(self.edges)} edges"
+        if hello.ticket > LAST_TICKET:
+            return f"ticket {hello.ticket}: expected at most {LAST_TICKET}"
         return self.training.fault(hello.event) or fault_of_noise(hello.event, self.noisiest)
 
     def fault_in(self, seat: Seat, work: Work, version: int, message: Update | Answer) -> str | None:

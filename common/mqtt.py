@@ -164,10 +164,17 @@ class Shell:
         self._membership.join()
 
     def _step(self) -> None:
-        """Takes in what has arrived, then gives the node one event of each sort."""
+        """Takes in what has arrived, waiting for it if nothing else is to be done, then has the node react."""
         now = self._now()
-        until = min(self._timers.due, self._courier.due, now + 1.0)
-        self._collect(0.0 if len(self._mailbox) else max(0.0, until - now))
+        self._collect(0.0 if len(self._mailbox) else max(0.0, min(self._due, now + 1.0) - now))
+        self._turn()
+
+    @property
+    def _due(self) -> Seconds:
+        return min(self._timers.due, self._courier.due)
+
+    def _turn(self) -> None:
+        """Gives the node one event of each sort."""
         now = self._now()
         name = self._timers.take(now)
         if name is not None:

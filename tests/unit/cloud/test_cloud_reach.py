@@ -9,7 +9,7 @@ import pytest
 from cloud_talk import DIGEST, EVENT, LAYOUT, PROBED, Scripted, Talk
 from harness import experiment
 
-from cloud.admission import Admission, Form
+from cloud.admission import LAST_TICKET, Admission, Form
 from cloud.build import AMPLE, build
 from cloud.conduct import MOVES, REPORTS
 from cloud.reach import NATS, Reach, fault_of_answer, fault_of_noise, norm_of
@@ -196,3 +196,12 @@ def test_the_digest_comes_first() -> None:
     talk = Talk()
     talk.hear("edge-0001", Hello(digest="b" * 64, boot="b", samples=1, event=EVENT))
     assert "digest" in talk.rows("refused")[0]["reason"]
+
+
+def test_an_edge_that_has_had_the_last_ticket_is_turned_away() -> None:
+    """The next one is no number that a message may carry, which once ended the cloud."""
+    talk = Talk()
+    talk.hello("edge-0001", ticket=2**53)
+    assert "ticket" in talk.rows("refused")[0]["reason"]
+    talk.hello("edge-0001", ticket=LAST_TICKET)
+    assert talk.sent("edge-0001", Model)[0].ticket == LAST_TICKET + 1
