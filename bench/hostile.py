@@ -1,15 +1,12 @@
-"""A cloud besieged: does it stand, does its memory, its records file and its model stay what they are without a siege?
+"""A cloud besieged in memory: does it stand, and do its memory, its records and its model stay what they are?
 
-    python bench/hostile.py [--garbage 100000] [--messages 10000] [--parts memory broker]
+    python bench/hostile.py [--garbage 100000] [--messages 10000]
 
-memory  the real node behind the real shell, from the bytes that its MQTT client hands over; only the network is left
-        out. Two honest edges train, the third is hostile and sends between their updates: first `garbage` payloads, all
-        of them read (nobody is muted), then `messages` well-formed ones, all of them read as well, then all of it once
-        more at the limits as they are shipped. Each time the model must be, bit for bit, that of a run in which
-        the third edge says Hello and then nothing.
-broker  the programs as users run them, on a real Mosquitto: a cloud and two edges as processes, and a hostile client
-        that publishes on the third edge's topics and in the names of strangers. Tells the cloud's memory before and
-        after, and the accuracy against a run without a siege.
+The real node behind the real shell, from the bytes that its MQTT client hands over; only the network is left out
+(`hostile_broker.py` has it). Two honest edges train, the third is hostile and sends between their updates: first
+`garbage` payloads, all of them read (nobody is muted), then `messages` well-formed ones, all of them read as well, then
+all of it once more at the limits as they are shipped. Each time the model must be, bit for bit, that of a run in which
+the third edge says Hello and then nothing.
 """
 
 from __future__ import annotations
@@ -230,14 +227,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--garbage", type=int, default=100_000)
     parser.add_argument("--messages", type=int, default=10_000)
-    parser.add_argument("--parts", nargs="+", default=["memory", "broker"], choices=["memory", "broker"])
     given = parser.parse_args()
-    if "memory" in given.parts:
-        print(f"{'siege':22}{'payloads':>10}{'s':>8}{'MB more':>9}{'file KB':>9}  rows besides updates")
-        for name, siege in besieged_in_memory(given.garbage, given.messages).items():
-            rows = {kind: count for kind, count in siege.rows.items() if kind != "update"}
-            print(f"{name:22}{siege.said:10}{siege.seconds:8.1f}{siege.growth:9.2f}{siege.size / 1000:9.0f}  {rows}")
-        print("the same model, bit for bit, in all of them")
+    print(f"{'siege':22}{'payloads':>10}{'s':>8}{'MB more':>9}{'file KB':>9}  rows besides updates")
+    for name, siege in besieged_in_memory(given.garbage, given.messages).items():
+        rows = {kind: count for kind, count in siege.rows.items() if kind != "update"}
+        print(f"{name:22}{siege.said:10}{siege.seconds:8.1f}{siege.growth:9.2f}{siege.size / 1000:9.0f}  {rows}")
+    print("the same model, bit for bit, in all of them")
 
 
 if __name__ == "__main__":
