@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from common.privacy.normal import standard_normal
+
 
 @dataclass(frozen=True)
 class Gaussian:
@@ -27,7 +29,7 @@ class Gaussian:
 
     def draw(self, dimension: int, scale: float, rng: np.random.Generator) -> NDArray[np.float64]:
         """A noise vector [d]."""
-        noise = rng.standard_normal(dimension)
+        noise = standard_normal(dimension, rng)
         noise *= scale
         return noise
 

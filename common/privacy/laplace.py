@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from common.privacy.normal import standard_normal
+
 
 @dataclass(frozen=True)
 class SphericalLaplace:
@@ -30,13 +32,12 @@ class SphericalLaplace:
         return 2.0 * unit / self.epsilon
 
     def draw(self, dimension: int, scale: float, rng: np.random.Generator) -> NDArray[np.float64]:
-        """A noise vector [d]: scale * |g'| * g, g and g' standard normal in R^d and R^(d+1).
+        """A noise vector [d]: scale * sqrt(v) * g, g standard normal in R^d.
 
-        exp(-|y|) is a mixture of centred normals whose variance has the chi-square law with d+1 degrees.
+        exp(-|y|) is a mixture of centred normals whose variance v has the chi-square law with d+1 degrees.
         """
-        spread = rng.standard_normal(dimension + 1)
-        noise = rng.standard_normal(dimension)
-        noise *= scale * math.sqrt(float(spread @ spread))
+        noise = standard_normal(dimension, rng)
+        noise *= scale * math.sqrt(rng.chisquare(dimension + 1))
         return noise
 
     def second_moment(self, dimension: int, scale: float) -> float:
@@ -67,7 +68,7 @@ class ExponentialRadius:
 
     def draw(self, dimension: int, scale: float, rng: np.random.Generator) -> NDArray[np.float64]:
         """A noise vector [d] of uniform direction and exponential radius of mean `scale`."""
-        noise = rng.standard_normal(dimension)
+        noise = standard_normal(dimension, rng)
         noise *= rng.exponential(scale) / math.sqrt(float(noise @ noise))
         return noise
 
