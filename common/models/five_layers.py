@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from common.models.blocks import product
 from common.models.circuit import Slopes
 from common.models.layers import Formed, Gradients, Products
 from common.models.pooling import Pool
@@ -90,7 +91,8 @@ class FiveLayers:
         """The per-record gradients of all parameters as one row, without the full layer's weight if that is large."""
         traces, batch = self._forward(inputs), len(inputs)
         left = slopes(traces.scores)
-        hidden2 = (left @ self._memory["full.weight"]).view_as(traces.hidden2).mul_(traces.hidden2.sign())
+        pulled = product(left.numpy(), self._memory["full.weight"].numpy())
+        hidden2 = torch.from_numpy(pulled).view_as(traces.hidden2).mul_(traces.hidden2.sign())
         convolved2 = _pictures(traces.pool2.spread(hidden2))
         # a convolution with the kernels turned round is the transposed one, and torch is faster at it
         turned2 = self._memory["conv2.weight"].flip(2, 3).transpose(0, 1).contiguous()
@@ -119,7 +121,8 @@ class FiveLayers:
         kernels2 = memory["conv2.weight"].permute(0, 2, 3, 1).reshape(1, CHANNELS, -1).expand(batch, -1, -1)
         pool2 = Pool(_planes(torch.bmm(kernels2, patches2.transpose(1, 2)), self._squares2))
         hidden2 = (pool2.top + memory["conv2.bias"][:, None, None]).relu_()
-        scores = torch.addmm(memory["full.bias"], hidden2.flatten(1), memory["full.weight"].t())
+        scores = torch.from_numpy(product(hidden2.flatten(1).numpy(), memory["full.weight"].numpy().T))
+        scores += memory["full.bias"]
         return Traces(windows1, pool1, hidden1, patches2, pool2, hidden2, scores)
 
     def _channels_first(self, total: Tensor) -> Tensor:

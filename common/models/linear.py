@@ -4,9 +4,7 @@ Symbols: x_i -> row of inputs, r_i -> residual (derivative of the loss by the sc
 is the outer product r_i x_i^T, so its norm is |r_i| |x_i| and no per-record gradient is ever formed: the residual
 rows are scaled and one matrix product gives the clipped sum.
 
-A matrix library may round the same row differently in batches of different sizes, and then taking one record out
-changes the gradients of the others. So scores come from products of one shape: blocks of 16 records, the last one
-filled up with zeros. `tests/unit/models/test_alone.py` compares bit by bit.
+Scores come from `blocks`, so that a record's gradient does not depend on who else is in the batch.
 """
 
 from __future__ import annotations
@@ -16,13 +14,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from common.models.blocks import product
 from common.models.clipping import clip_factors, row_squares
 from common.models.features import unit_features
 from common.models.loss import Loss, Scores
 from common.models.spec import Inputs, Labels, Sum
 from common.tensors import Flat, Layout, Tensors
-
-_BLOCK = 16  # records of one matrix product
 
 
 class LinearModel:
@@ -99,14 +96,5 @@ class LinearModel:
             return self._loss.losses(scores, labels), self._loss.predictions(scores)
 
     def _scores(self, flat: Flat, inputs: Inputs) -> Scores:
-        outputs, width = self._matrix
-        weights = flat.reshape(self._matrix).T
-        whole = len(inputs) - len(inputs) % _BLOCK
-        scores = np.empty((len(inputs), outputs))
-        if whole > 0:
-            scores[:whole] = (inputs[:whole].reshape(-1, _BLOCK, width) @ weights).reshape(whole, outputs)
-        if whole < len(inputs):
-            block = np.zeros((1, _BLOCK, width), dtype=np.float32)
-            block[0, : len(inputs) - whole] = inputs[whole:]
-            scores[whole:] = (block @ weights)[0, : len(inputs) - whole]
-        return scores
+        rows = inputs.astype(np.float32, copy=False)
+        return product(rows, flat.reshape(self._matrix).T).astype(np.float64)

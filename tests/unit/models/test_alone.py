@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from test_model_table import Case, make
 
 from common.events import Event
+from common.models import cnn, five_layers
+from common.models.clipping import clip_factors
+from common.models.layers import Formed, Gradients, Gram, Products
 from common.models.linear import LinearModel
+from common.models.network import Network
 from common.models.spec import Sum
 from common.privacy.plan import PrivacyPlan
 from common.seeds import stream
+from common.tensors import Flat
 
 CLIP_NORM = 0.05
 
@@ -22,6 +29,57 @@ CLIP_NORM = 0.05
 @pytest.fixture(params=["logistic", "softmax", "svm"])
 def case(request: pytest.FixtureRequest) -> Case:
     return make(request.param)
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The CNN on pictures of one shape, away from its start, and 64 records."""
+
+    model: Network
+    flat: Flat
+    inputs: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+    def alone(self, batch: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+        """What each record of `batch` adds to the clipped sum, and its norm, loss and label."""
+        inputs, labels = self.inputs[batch], self.labels[batch]
+        np.copyto(self.model._buffer, self.flat)
+        found = self.model._gradients(inputs.copy(), labels)
+        squares = self.model._squares(found)
+        chosen = torch.from_numpy(np.diag(clip_factors(squares, CLIP_NORM)))
+        rows = [torch.cat([part.total(factors) for part in found.values()]).numpy() for factors in chosen]
+        return [np.array(rows), np.sqrt(squares), *self.model.assess(self.flat, inputs, labels)]
+
+
+@pytest.fixture(params=[((1, 28, 28), 10), ((1, 28, 28), 62), ((3, 32, 32), 10), ((2, 47, 40), 3)])
+def pictures(request: pytest.FixtureRequest) -> Pictures:
+    shape, classes = request.param
+    model = cnn.build(shape, classes)
+    rng = stream(4, "pictures", classes)
+    flat = (model.init(rng).flat + 0.05 * rng.standard_normal(model.layout.size)).astype(np.float32)
+    return Pictures(model, flat, rng.random((64, *shape), dtype=np.float32), rng.integers(classes, size=64))
+
+
+def test_what_a_picture_says_does_not_depend_on_who_else_is_in_the_batch(pictures: Pictures) -> None:
+    """The CNN, in batches of every size that one pass may have, in any order: its clipped gradient, bit by bit."""
+    whole = pictures.alone(np.arange(64))
+    rng = stream(4, "pictures", "batches")
+    for size in range(1, 65):
+        batch = rng.permutation(64)[:size]
+        for found, expected in zip(pictures.alone(batch), whole, strict=True):
+            assert np.array_equal(found, expected[batch]), size
+
+
+def test_control_a_plain_product_shows(pictures: Pictures, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The full layer by torch's own product rounds a record by the company that it has."""
+    monkeypatch.setattr(
+        five_layers, "product", lambda rows, matrix: (torch.tensor(rows) @ torch.tensor(matrix)).numpy()
+    )
+    whole = pictures.alone(np.arange(64))
+    sizes = [
+        size for size in (1, 2, 3, 5, 12) if not np.array_equal(pictures.alone(np.arange(size))[0], whole[0][:size])
+    ]
+    assert sizes
 
 
 def many(case: Case, count: int, name: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -61,10 +119,6 @@ def error_of(total: Sum, parts: list[Sum]) -> float:
 @pytest.mark.parametrize("kind", ["formed", "products", "gram"])
 def test_a_layers_sum_goes_no_further_wrong_than_its_roundings(kind: str) -> None:
     """In float64 when the factors are; the control is the same sum in float32."""
-    import torch
-
-    from common.models.layers import Formed, Gradients, Gram, Products
-
     rng = stream(4, "alone", kind)
     records, positions = 100, {"formed": 1, "products": 1, "gram": 3}[kind]
     left, entered = (

@@ -1,0 +1,29 @@
+"""Matrix products in which a row's result is its own affair, to the last bit.
+
+A matrix library may round the same row differently in batches of different sizes, or at another place in a batch, and
+then taking one record out changes what the others say. So rows go through products of one shape: blocks of 16, the
+last one filled up with zeros. `tests/unit/models/test_alone.py` compares bit by bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ROWS = 16  # of one product
+
+Matrix = NDArray[np.float32]
+
+
+def product(rows: Matrix, matrix: Matrix) -> Matrix:
+    """[n, outputs]: `rows` [n, width] times `matrix` [width, outputs]."""
+    count, width = rows.shape
+    whole = count - count % _ROWS
+    result = np.empty((count, matrix.shape[1]), dtype=np.float32)
+    if whole > 0:
+        result[:whole] = (rows[:whole].reshape(-1, _ROWS, width) @ matrix).reshape(whole, -1)
+    if whole < count:
+        block = np.zeros((1, _ROWS, width), dtype=np.float32)
+        block[0, : count - whole] = rows[whole:]
+        result[whole:] = (block @ matrix)[0, : count - whole]
+    return result
