@@ -32,17 +32,17 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     call = parse(CLOUD, arguments, environment)
     touch(call.alive)
     check(call.experiment)
-    identity = Identity.fresh(call.run, CLOUD)
+    broker, identity = call.address(CLOUD), Identity.fresh(call.run, CLOUD)
     cloud = build(call.experiment, identity.boot)
     folder = make_folder(call.out / "cloud")
     for name in ("records.jsonl", "transcript.bin"):
         _set_aside(folder / name)
-    write_beginning(call.out, call.experiment, call.run, identity.boot, str(call.broker))
+    write_beginning(call.out, call.experiment, call.run, identity.boot, str(broker))
     recorder = Recorder(folder / "records.jsonl", call.run, CLOUD)
     transcript = Transcribed(cloud.node, folder / "transcript.bin") if call.experiment.transcript else None
     node = Attended(transcript or cloud.node, call.alive)
     try:
-        shell = Shell(node, identity, call.broker, recorder, cloud.evaluate, cloud.layout, guests=cloud.guests)
+        shell = Shell(node, identity, broker, recorder, cloud.evaluate, cloud.layout, guests=cloud.guests)
         code = serve(shell)
     finally:
         recorder.close()

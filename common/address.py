@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from common.errors import ConfigError, Fault
 
 Protocol = Literal["5", "3.1.1"]
-PORT = 1883
-"""The port of MQTT without encryption."""
+PORT, TLS_PORT = 1883, 8883
+"""The ports of MQTT without encryption, and with TLS."""
 
 
 @dataclass(frozen=True)
 class Tls:
     """Files of a TLS connection: whom to trust, and this side's own certificate and key if the broker asks."""
 
-    ca_certs: str
-    certfile: str | None = None
-    keyfile: str | None = None
+    ca: str
+    certificate: str | None = None
+    key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Address:
     host: str
     port: int = PORT
     username: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     tls: Tls | None = None
     protocol: Protocol = "5"
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str, port_by_default: int = PORT) -> Address:
         """Reads `host`, `host:port` or `[address]:port`.
 
         Raises:
@@ -48,7 +48,7 @@ class Address:
             host, _, port = text.partition(":")
         if not host or (port and not (port.isdecimal() and 1 <= int(port) <= 65535)):
             raise ConfigError(Fault("broker", text, "host or host:port, the port from 1 to 65535"))
-        return cls(host, int(port) if port else PORT)
+        return cls(host, int(port) if port else port_by_default)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -121,7 +121,7 @@ class Broker(Section):
     """Where the broker is; the command line and the environment may say otherwise."""
 
     host: str | None = None
-    port: int = Field(default=1883, ge=1, le=65535)
+    port: int | None = Field(default=None, ge=1, le=65535)
 
 
 class Experiment(Section):

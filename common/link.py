@@ -14,16 +14,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from queue import SimpleQueue
 from typing import Any
 
 import paho.mqtt.client as paho
-from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.enums import CallbackAPIVersion, LogLevel, MQTTErrorCode, MQTTProtocolVersion
 
-from common.address import Address, Protocol
+from common.address import Address
 from common.identity import Identity
+from common.inbox import Arrived, Broken, Denied, Down, Inbox, Ready, Refused
 from common.node import Seconds
+from common.tls import context, said, trouble_of
 from common.topics import Topics
 
 KEEPALIVE = 60
@@ -39,57 +39,13 @@ _FATAL = {
     138: "banned",
     140: "bad authentication method",
 }
+_KNOWN = "a user name and password, or a certificate, that it knows (mapa certs)"
 _RETRY = (1, 2)  # seconds between attempts to connect: the first pause, and the longest
 _PATIENT = 2  # connections without an answer before an older version is tried
 _SILENCE = 5.0  # seconds that a broker may take for its first answer
-_UNSUPPORTED_VERSION, _TAKEN_OVER = 132, 142
+_UNSUPPORTED_VERSION = 132
 
 
-@dataclass(slots=True)
-class Arrived:
-    """A payload arrived. `retained`: it is what was left on the topic, not news."""
-
-    topic: str
-    payload: bytes | bytearray
-    retained: bool
-
-
-@dataclass(slots=True)
-class Ready:
-    """The link is up and all subscriptions are in force."""
-
-    protocol: Protocol
-
-
-@dataclass(slots=True)
-class Down:
-    """There is no connection. The client goes on trying."""
-
-    reason: str
-
-
-@dataclass(slots=True)
-class Refused:
-    """The broker does not want this client; trying again is of no use."""
-
-    reason: str
-
-
-@dataclass(slots=True)
-class Denied:
-    """The broker took a publication and threw it away."""
-
-    reason: str
-
-
-@dataclass(slots=True)
-class Broken:
-    """Something of ours raised an exception in another thread."""
-
-    error: BaseException
-
-
-Inbox = SimpleQueue[Any]
 Callback = Callable[..., None]
 Door = Callable[[str, int], bool]
 """Says whether a payload of this topic and size comes in. Called in the network thread."""
@@ -128,8 +84,8 @@ class Link:
         if self._address.username is not None:
             client.username_pw_set(self._address.username, self._address.password)
         if self._address.tls is not None:
-            tls = self._address.tls
-            client.tls_set(tls.ca_certs, tls.certfile, tls.keyfile)
+            client.tls_set_context(context(self._address.tls))
+            client.on_log = self._guarded(self._on_log)
         client.on_socket_open = self._guarded(self._on_socket_open)
         client.on_connect = self._guarded(self._on_connect)
         client.on_connect_fail = self._guarded(self._on_connect_fail)
@@ -228,7 +184,7 @@ class Link:
             self._unanswered = _PATIENT
         elif code.value in _FATAL:
             client.disconnect()
-            self._inbox.put(Refused(_FATAL[code.value]))
+            self._inbox.put(Refused(_FATAL[code.value], _KNOWN))
         elif code.is_failure:
             self._inbox.put(Down(str(code)))
         else:
@@ -241,7 +197,7 @@ class Link:
         largest = getattr(properties, "MaximumPacketSize", _LARGEST_PACKET)
         if largest < _SMALLEST_PACKET:
             client.disconnect()
-            self._inbox.put(Refused(f"packets of {largest} bytes at most: expected at least {_SMALLEST_PACKET}"))
+            self._inbox.put(Refused(f"packets of {largest} bytes at most", f"at least {_SMALLEST_PACKET}"))
             return
         self.room = largest - _OVERHEAD
         client.subscribe(self._filters)
@@ -250,13 +206,24 @@ class Link:
 
     def _on_connect_fail(self, client: paho.Client, _userdata: object) -> None:
         client.reconnect_delay_set(*_RETRY)
-        self._inbox.put(Down("no connection"))
+        error = sys.exception()  # that the client is just handling
+        if not self._is_final(str(error)):
+            self._inbox.put(Down(said(error)))
 
-    def _on_disconnect(self, client: paho.Client, _userdata: object, _flags: object, code: Any, _more: object) -> None:
-        if code.value == _TAKEN_OVER:
-            client.disconnect()  # or the two would cut each other off for ever
-            self._inbox.put(Refused("another client took over this client id"))
-            return
+    def _on_log(self, _client: paho.Client, _userdata: object, level: int, text: str) -> None:
+        """With TLS 1.3 a broker that refuses a certificate says so after the handshake, and only the log tells."""
+        if level == LogLevel.MQTT_LOG_ERR:
+            self._is_final(text)
+
+    def _is_final(self, text: str) -> bool:
+        """Whether it is an error of trust, which does not pass: then it is told."""
+        trouble = trouble_of(text)
+        if trouble is None:
+            return False
+        self._inbox.put(Refused(trouble.reason, trouble.expected))
+        return True
+
+    def _on_disconnect(self, _client: paho.Client, _userdata: object, _flags: object, code: Any, _more: object) -> None:
         self._unanswered += not self._greeted
         self._inbox.put(Down(str(code)))
 
@@ -264,7 +231,8 @@ class Link:
         self, _client: paho.Client, _userdata: object, _mid: int, codes: Any, _properties: object
     ) -> None:
         if any(code.is_failure for code in codes):
-            self._inbox.put(Refused(f"subscription to {[topic for topic, _ in self._filters]}: {codes[0]}"))
+            asked = [topic for topic, _ in self._filters]
+            self._inbox.put(Refused(f"subscription to {asked}: {codes[0]}", "the right to read there"))
         else:
             self._inbox.put(Ready(self._protocol))
 

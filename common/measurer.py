@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from common.errors import LocalProtocolError
-from common.link import Broken
+from common.inbox import Broken
 from common.tensors import Tensors
 
 Evaluate = Callable[[Tensors], Mapping[str, float]]

@@ -22,7 +22,8 @@ from common.courier import Courier
 from common.doorman import Doorman, Guests
 from common.errors import FederationError, TransportError, WireError
 from common.identity import Identity
-from common.link import Arrived, Broken, Denied, Down, Inbox, Link, Ready, Refused
+from common.inbox import Arrived, Broken, Denied, Down, Inbox, Interrupted, Ready, Refused
+from common.link import Link
 from common.machine import Machine
 from common.mailbox import Mailbox
 from common.measurer import Evaluate, Measured, Measurer
@@ -45,10 +46,6 @@ FLUSH = 5.0
 """Seconds that the last messages may take."""
 EXIT_INTERRUPTED = 130
 """Exit code after Ctrl-C."""
-
-
-class Interrupted:
-    """Somebody wants this process to end in good order."""
 
 
 @dataclass
@@ -246,8 +243,8 @@ class Shell:
                 self._doorman.took(topic, size)
             case Denied(reason):
                 self._drop(self.identity.node_id, WireError(f"publication: {reason}: expected the broker to take it"))
-            case Refused(reason):
-                raise TransportError(f"broker {self.address}: {reason}: expected it to serve {self.identity.node_id}")
+            case Refused(reason, expected):
+                raise TransportError(f"broker {self.address}: {reason}: expected {expected}")
             case Broken(error):
                 raise error
 
@@ -262,7 +259,7 @@ class Shell:
             self._membership.judge(presence, retained=event.retained)
 
     def _connected(self, protocol: str) -> None:
-        self._vigil.up()
+        self._vigil.up(self._now())
         self._membership.connected(self._now())
         self._note("connection", {"state": "up", "broker": str(self.address), "protocol": protocol})
         if self._is_started:

@@ -12,11 +12,12 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from common.address import PORT, Address
+from common.access import Access, access_of, declare
+from common.address import Address
 from common.errors import ConfigError, Fault, FederationError, RecordError
 from common.experiment import Experiment, load
 from common.messages import Message
@@ -47,6 +48,15 @@ class Call:
     edge: str | None
     ledger: Path | None = None
     is_ledger_given: bool = False
+    access: Access = field(default_factory=Access)
+
+    def address(self, name: NodeId) -> Address:
+        """Where the broker is, and what `name` needs to get at it.
+
+        Raises:
+            ConfigError, TransportError: its files are missing or wrong, or it gets no certificate.
+        """
+        return self.access.secured(self.broker, name)
 
 
 def parse(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Call:
@@ -67,6 +77,7 @@ def parse(program: str, arguments: Sequence[str], environment: Mapping[str, str]
         add("--id", metavar="ID", help="such as edge-0001 (or EDGE_ID; or EDGE_INDEX or the container's name tell it)")
         add("--ledger", type=Path, metavar="DIR", help="folder of ledgers, kept from run to run (or LEDGER)")
         add("--index", type=int, metavar="I", help="1, 2, ...: the same as --id edge-0001, ...")
+    declare(parser)
     given = parser.parse_args(arguments)
     file = given.experiment or _path(environment, "EXPERIMENT")
     if file is None:
@@ -79,13 +90,14 @@ def parse(program: str, arguments: Sequence[str], environment: Mapping[str, str]
     out = given.out or (root / run if root is not None else None)
     if out is None:
         raise ConfigError(Fault("--out", None, "a folder (or set OUT)"))
-    broker = _broker(given.broker, environment, experiment)
+    access = access_of(given, environment)
+    broker = _broker(given.broker, environment, experiment, access.port)
     edge = None
     if program == "edge":
         edge = given.id or (f"edge-{given.index:04d}" if given.index is not None else None)
     alive, ledger = given.alive or _path(environment, "ALIVE"), getattr(given, "ledger", None)
     kept = ledger or _path(environment, "LEDGER")
-    return Call(experiment, run, broker, out, alive, edge, kept, is_ledger_given=ledger is not None)
+    return Call(experiment, run, broker, out, alive, edge, kept, ledger is not None, access)
 
 
 def _path(environment: Mapping[str, str], name: str) -> Path | None:
@@ -93,13 +105,14 @@ def _path(environment: Mapping[str, str], name: str) -> Path | None:
     return Path(text) if text else None
 
 
-def _broker(given: str | None, environment: Mapping[str, str], experiment: Experiment) -> Address:
+def _broker(given: str | None, environment: Mapping[str, str], experiment: Experiment, port: int) -> Address:
+    """The address of the broker; `port`: where nobody says another."""
     if given is not None:
-        return Address.parse(given)
+        return Address.parse(given, port)
     if host := environment.get("MQTT_HOST"):
-        return Address.parse(f"{host}:{environment.get('MQTT_PORT') or PORT}")
+        return Address.parse(f"{host}:{environment.get('MQTT_PORT') or port}")
     if experiment.broker.host is not None:
-        return Address(experiment.broker.host, experiment.broker.port)
+        return Address(experiment.broker.host, experiment.broker.port or port)
     raise ConfigError(Fault("--broker", None, "host or host:port (or set MQTT_HOST, or broker.host in the experiment)"))
 
 

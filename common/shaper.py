@@ -18,7 +18,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from common.link import Arrived, Broken, Denied, Down, Inbox, Link, Ready
+from common.inbox import Arrived, Broken, Denied, Down, Inbox, Ready
+from common.link import Link
 from common.machine import Machine
 from common.node import Seconds
 

@@ -37,7 +37,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     call = parse("edge", arguments, environment)
     touch(call.alive)
     name = call.edge if call.edge is not None else identify(environment)
-    identity = Identity.fresh(call.run, name)
+    broker, identity = call.address(name), Identity.fresh(call.run, name)
     folder = make_folder(call.out / "edges" / name)
     records = folder / "records.jsonl"
     with _ledger(call, identity, folder, _shown(records, call.run)) as ledger:
@@ -49,7 +49,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         try:
             node, machine = Attended(edge.node, call.alive), _machine(call.experiment, name, edge.work)
             pulse = partial(touch, call.alive)
-            return serve(Shell(node, identity, call.broker, recorder, layout=edge.layout, machine=machine, pulse=pulse))
+            return serve(Shell(node, identity, broker, recorder, layout=edge.layout, machine=machine, pulse=pulse))
         finally:
             recorder.close()
 

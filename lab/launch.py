@@ -6,17 +6,20 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
 import yaml
 
+from common.access import Access
+from common.address import Address
 from common.broker import choose
 from common.data import absent
 from common.errors import ConfigError, DataError, Fault, RecordError
 from common.experiment import Experiment, Partition, edge_ids
+from common.node import CLOUD
 from common.privacy.calibration import Ask, fresh
 from lab.check import check
 from lab.closing import print_closing
@@ -45,6 +48,7 @@ class Request:
     run: str | None = None
     quiet: bool = False
     ledger: Path | None = None
+    access: Access = field(default_factory=Access)
     ask: Ask = fresh
 
 
@@ -59,6 +63,7 @@ def launch(request: Request, stream: TextIO) -> int:
     checked = check(request.file, request.overrides, request.ask)
     experiment = checked.experiment
     check_presence(experiment)
+    address = _address(request, experiment)
     run = run_id(request, experiment)
     folder = RunFolder(request.out or Path("runs") / run)
     folder.create()
@@ -67,11 +72,12 @@ def launch(request: Request, stream: TextIO) -> int:
     screen = screen_for(stream, f"{experiment.name} ({run})", request.quiet)
     for caution in checked.cautions:
         screen.say(f"warning: {caution}")
-    address, logs = _address(request, experiment), folder.path / "broker"
+    logs = folder.path / "broker"
     with Signals().listening() as signals, choose(address, logs, screen.say) as broker:
         wait_for(broker.address, screen.say, lambda: signals.count > 0)
         arguments = ["--experiment", str(folder.experiment), "--broker", str(broker.address)]
         arguments += ["--run", run, "--out", str(folder.path)]
+        arguments += ["--plain"] if address is None else request.access.arguments()  # our own broker has no TLS
         ledger = _ledger(request, experiment)
         if ledger:
             screen.say(f"ledgers: {ledger[-1]} (the edges' counts go on there from run to run)")
@@ -98,10 +104,20 @@ def run_id(request: Request, experiment: Experiment) -> str:
 
 
 def _address(request: Request, experiment: Experiment) -> str | None:
-    """The broker that was asked for: by the command line, else by the file, else none."""
-    if request.broker is None and experiment.broker.host is not None:
-        return f"{experiment.broker.host}:{experiment.broker.port}"
-    return request.broker
+    """The broker that was asked for: by the command line, else by the file, else none.
+
+    Raises:
+        ConfigError, TransportError: some node has nothing to get at it with.
+    """
+    access, text = request.access, request.broker
+    if text is None and experiment.broker.host is not None:
+        text = f"{experiment.broker.host}:{experiment.broker.port or access.port}"
+    if text is None:
+        return None
+    address = Address.parse(text, access.port)
+    for name in (CLOUD, *edge_ids(experiment.data.edges)):
+        access.secured(address, name)
+    return str(address)
 
 
 def _ledger(request: Request, experiment: Experiment) -> tuple[str, ...]:

@@ -11,7 +11,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from lab.commands import attack, audit, check, launch, ledger, privacy, replay, report, reproduce, simulate, sweep
+from lab.commands import (
+    attack,
+    audit,
+    certs,
+    check,
+    launch,
+    ledger,
+    privacy,
+    replay,
+    report,
+    reproduce,
+    simulate,
+    sweep,
+)
 
 
 class Command(Protocol):
@@ -32,6 +45,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
         "attack": attack,
         "audit": audit,
+        "certs": certs,
         "check": check,
         "launch": launch,
         "ledger": ledger,

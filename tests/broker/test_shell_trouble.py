@@ -114,7 +114,7 @@ def test_an_unreachable_broker_is_an_error_that_names_it_after_some_patience(
     life = place.live(Toy(), "edge-1", address=nowhere, patience=4.0)
     assert life.end(10.0) == 4
     reason = life.rows("failed")[0]["reason"]
-    assert reason == f"broker {nowhere}: no connection for 4 s: expected an MQTT broker there"
+    assert reason == f"broker {nowhere}: no connection: Connection refused for 4 s: expected an MQTT broker there"
     assert f"broker={nowhere} state=trying" in caplog.text
 
 
@@ -140,7 +140,10 @@ def test_wrong_credentials_end_the_process_at_once(own: Own, place_at: PlaceAt) 
     place = place_at(dataclasses.replace(strict.address, username="edge-1", password="wrong"))
     life = place.live(Toy(), "edge-1", patience=60.0)
     assert life.end(5.0) == 4
-    assert "not authorized: expected it to serve edge-1" in life.rows("failed")[0]["reason"]
+    assert (
+        "not authorized: expected a user name and password, or a certificate, that it knows"
+        in life.rows("failed")[0]["reason"]
+    )
 
 
 def test_a_forbidden_publication_is_recorded(tmp_path: Path, own: Own, place_at: PlaceAt) -> None:

@@ -210,8 +210,12 @@ class Mosquitto:
         wait_for(self._answers)
 
     def _answers(self) -> bool:
+        return self._listens(self.port)
+
+    @staticmethod
+    def _listens(port: int) -> bool:
         try:
-            with socket.create_connection((HOST, self.port), timeout=1.0):
+            with socket.create_connection((HOST, port), timeout=1.0):
                 return True
         except OSError:
             return False

@@ -16,7 +16,7 @@ from common.measurer import WAITING, Measured, Measurer
 from common.records import Recorder, read
 from common.tensors import Layout, Tensors
 from common.timers import Timers
-from common.vigil import NOTE, Vigil
+from common.vigil import BRIEF, FEW, MANY, NOTE, STABLE, Vigil
 
 
 def test_wake_ups_come_in_the_order_they_are_due() -> None:
@@ -58,7 +58,7 @@ def test_the_first_connection_has_its_own_patience() -> None:
 
 def test_a_lost_connection_has_another() -> None:
     vigil = Vigil(Address("host", 1), patience=5.0, patience_lost=50.0, now=0.0)
-    vigil.up()
+    vigil.up(101.0)
     assert vigil.check(1e6) is None
     assert vigil.down(1e6, "closed")
     assert not vigil.down(1e6 + 1, "no connection")
@@ -67,9 +67,46 @@ def test_a_lost_connection_has_another() -> None:
         vigil.check(1e6 + 51)
 
 
+def cut_off_at_once(vigil: Vigil, start: float, times: int) -> float:
+    """So many connections that last a second each; the time after the last."""
+    for number in range(times):
+        vigil.up(start + 2 * number)
+        assert vigil.down(start + 2 * number + 1, "cut")
+    return start + 2 * times - 1
+
+
+def test_who_is_cut_off_at_once_again_and_again_gives_up() -> None:
+    vigil = Vigil(Address("host", 1), patience=5.0, patience_lost=50.0, now=0.0)
+    vigil.check(cut_off_at_once(vigil, 1.0, FEW - 1))
+    end = cut_off_at_once(vigil, 100.0, 1)
+    with pytest.raises(TransportError, match=r"5 connections in a row cut off at once \(cut\): expected one process"):
+        vigil.check(end)
+
+
+def test_who_was_there_first_gives_up_later() -> None:
+    vigil = Vigil(Address("host", 1), patience=5.0, patience_lost=50.0, now=0.0)
+    vigil.up(1.0)
+    vigil.down(1.0 + STABLE + 1, "cut")
+    vigil.check(cut_off_at_once(vigil, 100.0, MANY - 1))
+    vigil.up(200.0)
+    vigil.down(200.0 + BRIEF + 1, "cut")
+    vigil.check(cut_off_at_once(vigil, 300.0, MANY - 1))
+    with pytest.raises(TransportError, match=r"20 connections in a row"):
+        vigil.check(cut_off_at_once(vigil, 400.0, 1))
+
+
+def test_an_absence_that_is_meant_is_no_cut() -> None:
+    vigil = Vigil(Address("host", 1), patience=5.0, patience_lost=50.0, now=0.0)
+    for number in range(3 * MANY):
+        vigil.up(10.0 * number)
+        vigil.down(10.0 * number + 1, "cut")
+        vigil.excuse(10.0 * number + 2)
+        assert vigil.check(10.0 * number + 1.5) is None
+
+
 def test_patience_does_not_count_an_absence_that_is_meant() -> None:
     vigil = Vigil(Address("host", 1), patience=5.0, patience_lost=50.0, now=0.0)
-    vigil.up()
+    vigil.up(101.0)
     vigil.excuse(until=500.0)
     assert not vigil.is_up
     assert vigil.check(499.0) is None
