@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -23,8 +24,9 @@ from common.node import CLOUD
 from common.privacy.calibration import Ask, fresh
 from lab.check import check
 from lab.closing import print_closing
-from lab.fleet import Fleet
+from lab.crew import Crew, Member
 from lab.folder import RunFolder, read_run
+from lab.process import start
 from lab.progress import screen_for
 from lab.reach import wait_for
 from lab.signals import Signals
@@ -67,8 +69,7 @@ def launch(request: Request, stream: TextIO) -> int:
     run = run_id(request, experiment)
     folder = RunFolder(request.out or Path("runs") / run)
     folder.create()
-    # With every default and override written out, as cloud and edges will read it.
-    _store(folder.experiment, yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False))
+    store_experiment(folder, experiment)
     screen = screen_for(stream, f"{experiment.name} ({run})", request.quiet)
     for caution in checked.cautions:
         screen.say(f"warning: {caution}")
@@ -81,12 +82,28 @@ def launch(request: Request, stream: TextIO) -> int:
         ledger = _ledger(request, experiment)
         if ledger:
             screen.say(f"ledgers: {ledger[-1]} (the edges' counts go on there from run to run)")
-        with Fleet(folder, edge_ids(experiment.data.edges), arguments, ledger) as fleet, screen:
-            ending = Watch(fleet, folder, experiment, screen, signals).follow()
+        edges = edge_ids(experiment.data.edges)
+        starts = [cloud(folder, arguments), *(_edge(folder, name, [*arguments, *ledger]) for name in edges)]
+        with Crew(starts) as crew, screen:
+            ending = Watch(crew, folder, experiment, screen, signals).follow()
     if ending.is_interrupted or folder.records.is_file():
         complete(folder, ending)
         print_closing(read_run(folder.path), stream)
     return ending.code
+
+
+def store_experiment(folder: RunFolder, experiment: Experiment) -> None:
+    """Writes it with every default and override, as cloud and edges will read it."""
+    _store(folder.experiment, yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False))
+
+
+def cloud(folder: RunFolder, arguments: Sequence[str]) -> Callable[[], Member]:
+    """What starts the cloud as a process."""
+    return partial(start, "cloud", "cloud", arguments, folder.log("cloud"))
+
+
+def _edge(folder: RunFolder, name: str, arguments: Sequence[str]) -> Callable[[], Member]:
+    return partial(start, name, "edge", [*arguments, "--id", name], folder.log(name))
 
 
 def check_presence(experiment: Experiment) -> None:

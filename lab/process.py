@@ -35,22 +35,15 @@ class Child:
         """Ends it, and whatever it has started, at once."""
         self._signal(signal.SIGKILL)
 
-    def release(self) -> None:
-        """Lets go of its lifeline once it has ended."""
+    def close(self) -> None:
+        """Waits until it has ended, and lets go of its lifeline."""
+        self.process.wait()
         if self.process.stdin is not None:
             self.process.stdin.close()
 
     def last_words(self) -> list[str]:
-        """Why it ended: its last errors if it logged any, else the end of what it printed."""
-        try:
-            with self.log.open("rb") as file:
-                file.seek(max(0, self.log.stat().st_size - 16_384))
-                lines = file.read().decode(errors="replace").rstrip().splitlines()[-20:]
-        except OSError:
-            return []
-        errors = [line for line in lines if " ERROR " in line]
-        has_traceback = any(line.startswith("Traceback") for line in lines)
-        return errors[-3:] if errors and not has_traceback else lines
+        """Why it ended (`last_words`)."""
+        return last_words(self.log)
 
     def _signal(self, number: signal.Signals) -> None:
         if self.process.poll() is None:
@@ -73,3 +66,16 @@ def start(name: str, module: str, arguments: Sequence[str], log: Path) -> Child:
     except OSError as error:
         raise DeployError(f"process {name}: {error}: expected to start {module} with output to {log}") from error
     return Child(name, log, process)
+
+
+def last_words(log: Path) -> list[str]:
+    """Why somebody ended: the last errors if any were logged, else the end of what was printed."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 16_384))
+            lines = file.read().decode(errors="replace").rstrip().splitlines()[-20:]
+    except OSError:
+        return []
+    errors = [line for line in lines if " ERROR " in line]
+    has_traceback = any(line.startswith("Traceback") for line in lines)
+    return errors[-3:] if errors and not has_traceback else lines

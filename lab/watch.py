@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from common.experiment import Experiment
-from lab.fleet import Fleet
+from lab.crew import Crew, Member
 from lab.folder import RunFolder, Tail
 from lab.history import History
-from lab.process import Child
 from lab.progress import Screen, status_of
 from lab.signals import Signals
 
@@ -39,10 +38,8 @@ class Ending:
 class Watch:
     """Follows one run from its start to its end."""
 
-    def __init__(
-        self, fleet: Fleet, folder: RunFolder, experiment: Experiment, screen: Screen, signals: Signals
-    ) -> None:
-        self._fleet = fleet
+    def __init__(self, crew: Crew, folder: RunFolder, experiment: Experiment, screen: Screen, signals: Signals) -> None:
+        self._crew = crew
         self._experiment = experiment
         self._screen = screen
         self._signals = signals
@@ -53,18 +50,18 @@ class Watch:
 
     def follow(self) -> Ending:
         """Shows progress until the run is over, ends every process, and says how it ended."""
-        code = self._until(lambda: self._fleet.cloud.exit_code is not None or self._is_asked() or self._is_deserted())
+        code = self._until(lambda: self._crew.cloud.exit_code is not None or self._is_asked() or self._is_deserted())
         if self._is_asked():
             self._screen.say("stopping: edges account for their privacy, the cloud saves (again to end at once)")
-        self._fleet.cloud.terminate()
+        self._crew.cloud.terminate()
         is_asked = code is None and self._is_asked()
-        self._fleet.finish(CLOUD_GRACE, _edge_grace, lambda: self._signals.count > 1)
+        self._crew.finish(CLOUD_GRACE, _edge_grace, lambda: self._signals.count > 1)
         self._look()
         if is_asked:
             return Ending(EXIT_INTERRUPTED, is_interrupted=True)
         if code:
-            self._tell(self._fleet.cloud)
-        ending = ending_of(code, {edge.name: edge.exit_code for edge in self._fleet.edges})
+            self._tell(self._crew.cloud)
+        ending = ending_of(code, {edge.name: edge.exit_code for edge in self._crew.edges})
         if ending.fault is not None:
             self._screen.say(ending.fault)
         return ending
@@ -74,7 +71,7 @@ class Watch:
         while not is_over():
             self._look()
             time.sleep(LOOK_PERIOD)
-        return self._fleet.cloud.exit_code
+        return self._crew.cloud.exit_code
 
     def _look(self) -> None:
         now = time.time()
@@ -84,7 +81,7 @@ class Watch:
         for line in self._log.lines():
             if b" WARNING " in line:
                 self._screen.say(f"cloud: {line.decode(errors='replace')}")
-        for edge in () if self._is_asked() else self._fleet.fallen():  # asked to stop, they end with the signal's code
+        for edge in () if self._is_asked() else self._crew.fallen():  # asked to stop, they end with the signal's code
             self._tell(edge)
         self._screen.show(status_of(self._history, self._experiment, now), now)
 
@@ -93,17 +90,17 @@ class Watch:
 
     def _is_deserted(self) -> bool:
         """Whether all edges have ended, some with an error, and the cloud has not ended for that."""
-        codes = [edge.exit_code for edge in self._fleet.edges]
+        codes = [edge.exit_code for edge in self._crew.edges]
         if None in codes or not any(codes):
             return False
         now = time.monotonic()
         self._deserted = self._deserted or now
         return now - self._deserted > DESERTED
 
-    def _tell(self, child: Child) -> None:
-        """Says that a process failed, with its last words."""
-        self._screen.say(f"{child.name} ended with exit code {child.exit_code} ({child.log}):")
-        for line in child.last_words():
+    def _tell(self, member: Member) -> None:
+        """Says that a node failed, with its last words."""
+        self._screen.say(f"{member.name} ended with exit code {member.exit_code} ({member.log}):")
+        for line in member.last_words():
             self._screen.say(f"    {line}")
 
 

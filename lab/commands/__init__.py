@@ -14,8 +14,10 @@ from typing import Protocol
 from lab.commands import (
     attack,
     audit,
+    bundle,
     certs,
     check,
+    deploy,
     launch,
     ledger,
     privacy,
@@ -45,8 +47,10 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
     {
         "attack": attack,
         "audit": audit,
+        "bundle": bundle,
         "certs": certs,
         "check": check,
+        "deploy": deploy,
         "launch": launch,
         "ledger": ledger,
         "privacy": privacy,

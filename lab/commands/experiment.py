@@ -21,6 +21,11 @@ def add_experiment(parser: argparse.ArgumentParser) -> None:
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Declares what every command that makes one run takes, besides the experiment: `request_of` reads it."""
     add_experiment(parser)
+    add_options(parser)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of one run."""
     parser.add_argument("--edges", type=int, metavar="N", help="number of edges (the same as --set data.edges=N)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="run folder (default: runs/<name>-<time>)")
     parser.add_argument("--run", metavar="ID", help="run id, [a-z0-9-] (default: <name>-<time>)")

@@ -37,7 +37,7 @@ def is_alive(pid: int) -> bool:
 
 def ended(child: Child) -> None:
     child.process.wait(10)
-    child.release()
+    child.close()
 
 
 def test_output_goes_to_the_log_and_the_exit_code_is_the_modules_own(tmp_path: Path) -> None:
