@@ -154,7 +154,7 @@ def besiege(said: Iterator[Said] | None, count: int, manners: Manners, updates: 
                 break
             if said is None and hostility is None:
                 hostility = Hostility(knowledge(cable), stream(7, "hostility"))
-            share = min(count, count * (cable.node._training.updates + 1) // updates)
+            share = min(count, count * (cable.node._training.updates + 2) // updates)
             while done < share:
                 if hostility is not None:
                     hostility.overheard = cable.overheard
