@@ -1,6 +1,6 @@
 """One broker and one cloud with 10, 100 and 1000 real edges: updates a second, memory, and what each update costs.
 
-    python bench/scale.py [--edges 10 100 1000] [--updates 20000] [--rounds 3] [--soak SECONDS]
+    python bench/scale.py [--edges 10 100 1000] [--updates 20000] [--rounds 3] [--mode async|sync] [--soak SECONDS]
 
 The cloud is the program that users run; the edges are real nodes and shells, many in a process (`crowd.py`). The model,
 the data and the work of an update are the same whatever the number of edges. Runs of different sizes take turns.
@@ -43,13 +43,18 @@ PROCESSES = 2
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-def plan(edges: int, stop: dict[str, Any]) -> Experiment:
+def plan(edges: int, stop: dict[str, Any], mode: str = "async") -> Experiment:
     return parse(
         {
             "name": "scale",
             "data": {"name": "digits", "edges": edges},
             "model": {"name": "softmax"},
-            "algorithm": {"name": "audp", "batch_size": 1, "cloud": {"radius": 30.0, "quorum_patience": 600.0}},
+            "algorithm": {
+                "name": "audp",
+                "mode": mode,
+                "batch_size": 1,
+                "cloud": {"radius": 30.0, "quorum_patience": 600.0},
+            },
             "privacy": {"noise_multiplier": 0.1, "randomness": "reproducible"},
             "stop": stop,
             "evaluation": {"every": 0},
@@ -126,8 +131,8 @@ class Row:
     accuracy: float
 
 
-def measure(edges: int, updates: int, broker: Broker, folder: Path, name: str) -> Row:
-    run = Run(plan(edges, {"updates": updates}), broker, folder, name)
+def measure(experiment: Experiment, updates: int, broker: Broker, folder: Path, name: str) -> Row:
+    run = Run(experiment, broker, folder, name)
     begun, first, before, last = 0, 0.0, run.usage(), run.usage()
     while run.cloud.poll() is None:
         done = list(run.updates())
@@ -145,15 +150,19 @@ def measure(edges: int, updates: int, broker: Broker, folder: Path, name: str) -
     return Row(made / (done[-1] - first), (cost[0], cost[1], cost[2]), last[0].megabytes, summary["test_accuracy"])
 
 
-def compare(edges: list[int], updates: int, rounds: int, broker: Broker, folder: Path) -> None:
+def compare(given: argparse.Namespace, broker: Broker, folder: Path) -> None:
+    edges, updates = given.edges, given.updates
     rows: dict[int, list[Row]] = {count: [] for count in edges}
     print(
         f"{'edges':>6}{'rate/s':>9}{'ms cloud':>10}{'broker':>8}{'edges':>8}{'MB cloud':>10}{'accuracy':>10}",
         flush=True,
     )
-    for number in range(rounds):
+    for number in range(given.rounds):
         for count in edges:
-            row = measure(count, updates, broker, folder, f"scale-{number}-{count}")
+            # One step of a synchronous run takes an update of every edge.
+            steps = updates if given.mode == "async" else max(1, updates // count)
+            experiment = plan(count, {"updates": steps}, given.mode)
+            row = measure(experiment, updates // count * count, broker, folder, f"scale-{number}-{count}")
             rows[count].append(row)
             costs = "".join(f"{cost:>{width}.3f}" for cost, width in zip(row.cost, (10, 8, 8), strict=True))
             print(f"{count:>6}{row.rate:>9.0f}{costs}{row.megabytes:>10.1f}{row.accuracy:>10.3f}", flush=True)
@@ -186,6 +195,7 @@ def main() -> None:
     parser.add_argument("--edges", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--updates", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--mode", choices=["async", "sync"], default="async")
     parser.add_argument("--soak", type=float, metavar="SECONDS")
     given = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -193,7 +203,7 @@ def main() -> None:
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # what a disk is like says nothing of the code
     with tempfile.TemporaryDirectory(dir=memory) as folder, choose(None, Path(folder), print) as broker:
         if given.soak is None:
-            compare(given.edges, given.updates, given.rounds, broker, Path(folder))
+            compare(given, broker, Path(folder))
         else:
             soak(max(given.edges), given.soak, broker, Path(folder))
 

@@ -84,7 +84,7 @@ class Barrier:
         """All updates, if none is missing or the deadline passed; the order never depends on the delivery."""
         if not self._arrivals:
             return ()
-        if not self._is_expired and any(seat.edge not in self._arrivals for seat in roster.awaited()):
+        if not (self._is_expired or roster.have_all_been_heard(self._arrivals)):
             return ()
         batch = [self._arrivals[edge] for edge in sorted(self._arrivals)]
         self._arrivals.clear()

@@ -63,7 +63,7 @@ class Probing:
         """Whether nobody is worth waiting for: an answer is here, and all awaited ones are or the deadline passed."""
         if not self._answers:
             return False
-        return self.is_expired or all(seat.edge in self._answers for seat in roster.awaited())
+        return self.is_expired or roster.have_all_been_heard(self._answers)
 
     def result(self) -> tuple[float, float, float]:
         """The mean over the edges, weighted by their public numbers of records, in order of their names.

@@ -87,6 +87,14 @@ class Roster:
         """The seats of those whose answers are worth waiting for: here, and not silent for too long already."""
         return [seat for seat in self.online() if not seat.is_silent]
 
+    def have_all_been_heard(self, heard: Container[NodeId]) -> bool:
+        """Whether nobody is worth waiting for any more; looks no further than the first who is."""
+        return all(
+            seat.edge in heard
+            for seat in self._seats.values()
+            if seat.presence is Presence.ONLINE and not seat.is_silent
+        )
+
     def silence(self, heard: Container[NodeId]) -> None:
         """The patience with everybody else is over: nobody waits for them until they speak again."""
         for seat in self.awaited():

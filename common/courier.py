@@ -55,6 +55,7 @@ class Courier:
         self._layout, self._limits = layout, Limits.of(layout)
         self._number = 0
         self._going: dict[NodeId, Outgoing] = {}
+        self._due: Seconds = math.inf  # no later than any of theirs
         self._coming = Incoming(self._limits.payload)
         self._state: bytes | None = None
 
@@ -111,8 +112,8 @@ class Courier:
 
     @property
     def due(self) -> Seconds:
-        """When `resend` has something to do, if nothing arrives before."""
-        return min((going.due for going in self._going.values()), default=math.inf) if self._going else math.inf
+        """When `resend` may have something to do, if nothing arrives before. Cheap for any number of peers."""
+        return self._due if self._going else math.inf
 
     def resend(self, now: Seconds) -> list[tuple[NodeId, WireError]]:
         """Sends again what stayed unanswered. Gives what was given up, and why."""
@@ -123,6 +124,7 @@ class Courier:
             except WireError as error:
                 del self._going[peer]
                 failed.append((peer, error))
+        self._due = min((going.due for going in self._going.values()), default=math.inf)
         return failed
 
     def retract(self) -> None:
@@ -141,6 +143,7 @@ class Courier:
         going = self._going[peer]
         for frame in going.frames(now):
             self._hand_over(self._topics.lane(peer, "chunk"), frame, False)
+        self._due = min(self._due, going.due)
         if going.is_done:
             del self._going[peer]
 

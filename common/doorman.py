@@ -33,7 +33,7 @@ MOST_WAITING, MOST_BYTES = 65_536, 1 << 30
 """Payloads of all senders that may wait to be read, and their bytes; the rest is dropped, and asked for again."""
 LARGEST = CHUNK + FRAME + 1024
 """Bytes of one payload: what is larger travels in chunks."""
-FORGIVE: Seconds = 10.0
+FORGIVE: Seconds = 60.0
 """Seconds after which a fault is forgotten."""
 STRANGE = (8.0, 0.2)
 """What a stranger may send: so much at once, so much a second; and so many faults."""

@@ -168,7 +168,7 @@ class Shell:
 
     @property
     def _due(self) -> Seconds:
-        return min(self._timers.due, self._courier.due)
+        return min(self._timers.due, self._courier.due) if self._vigil.is_up else self._timers.due
 
     def _turn(self) -> None:
         """Gives the node one event of each sort."""

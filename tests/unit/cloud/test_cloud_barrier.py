@@ -72,3 +72,25 @@ def test_a_deadline_with_nobody_there_does_not_count_for_the_next_step(roster: R
     barrier.expire(roster)
     barrier.put(arrival("edge-0002"))
     assert barrier.take(roster) == ()
+
+
+def test_a_barrier_that_waits_does_not_look_at_every_seat(roster: Roster) -> None:
+    """Each arrival asks whether it was the last one: of a thousand edges, that would be a million looks a round."""
+
+    class Counted(set[str]):
+        looks = 0
+
+        def __contains__(self, edge: object) -> bool:
+            self.looks += 1
+            return super().__contains__(edge)
+
+    heard = Counted(EDGES[1:])
+    assert not roster.have_all_been_heard(heard)
+    assert heard.looks == 1
+    heard.add(EDGES[0])
+    assert roster.have_all_been_heard(heard)
+    roster.leave(EDGES[0], Bye(reason="gone"))
+    heard.discard(EDGES[0])
+    assert roster.have_all_been_heard(heard)
+    roster.silence(())
+    assert roster.have_all_been_heard(())

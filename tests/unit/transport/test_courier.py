@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import ValuesView
 
 import numpy as np
 import pytest
@@ -12,10 +13,10 @@ from common.errors import LocalProtocolError, WireError
 from common.events import Event
 from common.identity import Identity
 from common.messages import Bye, Directive, Message, Model, Stop, Update
-from common.node import CLOUD, EDGES
+from common.node import CLOUD, EDGES, NodeId
 from common.tensors import Layout, Tensors
 from common.topics import Topics
-from common.transfer import CHUNK
+from common.transfer import CHUNK, Outgoing
 
 LAYOUT = Layout.of({"w": (1_400_000,)})
 EDGE = "edge-0001"
@@ -190,3 +191,23 @@ def test_tensors_of_another_layout_are_refused() -> None:
     cloud.courier.send(EDGE, model(), 0.0)
     with pytest.raises(WireError, match="of a payload of"):
         cloud.deliver(edge)
+
+
+def test_when_to_send_again_is_known_without_a_look_at_every_transfer() -> None:
+    """A cloud asks this before every event, whatever the number of edges that it sends large models to."""
+    cloud = Side(CLOUD)
+    for number in range(4):
+        cloud.courier.send(f"edge-{number:04d}", model(), float(number))
+    looked = []
+
+    class Watched(dict[NodeId, Outgoing]):
+        def values(self) -> ValuesView[Outgoing]:
+            looked.append(len(self))
+            return super().values()
+
+    cloud.courier._going = Watched(cloud.courier._going)
+    assert [cloud.courier.due for _ in range(100)] == [5.0] * 100
+    assert looked == []
+    cloud.courier.forget("edge-0000")
+    assert cloud.courier.resend(5.0) == [], "it looked too early, which does no harm"
+    assert cloud.courier.due == 6.0
