@@ -69,7 +69,7 @@ class Programs:
             time.sleep(0.2)
 
     def finish(self) -> dict[str, Any]:
-        codes = {name: process.wait(600.0) for name, process in self.processes.items()}
+        codes = {name: process.wait(3000.0) for name, process in self.processes.items()}
         if set(codes.values()) != {0}:
             raise SystemExit(f"exit codes: {codes}: expected 0")
         content = json.loads((self.folder / "run" / "summary.json").read_text(encoding="utf-8"))
@@ -104,15 +104,15 @@ def besieged_on_a_broker(garbage: int, messages: int, updates: int) -> None:
             if said % 100 == 0:
                 info.wait_for_publish(60.0)
                 if process.poll() is not None:
-                    raise SystemExit(f"the cloud ended after {said} hostile payloads")
+                    break  # `finish` tells whether it ended well
                 most = max(most, resident(process.pid))
+        during = len(programs.rows("update"))
         loud = programs.finish()
         client.disconnect()
         client.loop_stop()
         muted, unread = programs.rows("muted"), programs.rows("unread")
         size = (programs.folder / "run" / "cloud" / "records.jsonl").stat().st_size
-        during = sum(1 for row in programs.rows("update"))
-    print(f"{said} payloads over the broker: cloud {before:.0f} MB before, {most:.0f} MB at most; {during} updates;")
+    print(f"{said} payloads over the broker, until update {during}: {before:.0f} MB before, {most:.0f} MB at most")
     print(f"  muted: {[(row['edge'], row['reason'][:60]) for row in muted]}, unread {[row['count'] for row in unread]}")
     accuracies = quiet["test_accuracy"], loud["test_accuracy"]
     print(f"  records {size / 1000:.0f} KB; accuracy {accuracies[0]:.3f} quiet, {accuracies[1]:.3f} besieged")

@@ -8,6 +8,7 @@ limited number of senders.
 from __future__ import annotations
 
 from collections import deque
+from heapq import heappop, heappush
 
 from common.errors import WireError
 from common.messages import Message, Model, Probe, Stop
@@ -23,26 +24,37 @@ WAITING = 64
 
 
 class _Seen:
-    """The numbers of one process that arrived."""
+    """The numbers of one process that arrived: all up to a floor, and some beyond.
 
-    __slots__ = ("_floor", "_numbers", "_order")
+    What a process says to one other node is numbered without gaps, so of a thousand edges a cloud keeps a number each.
+    """
+
+    __slots__ = ("_beyond", "_floor", "_has_zero", "_known")
 
     def __init__(self) -> None:
-        self._floor = -1
-        self._numbers: set[int] = set()
-        self._order: deque[int] = deque()
+        self._floor = 0
+        self._has_zero = False  # which nobody has to begin with
+        self._beyond: list[int] = []  # a heap
+        self._known: set[int] = set()
 
     def add(self, number: int) -> bool:
         """Whether this number is new."""
-        if number <= self._floor or number in self._numbers:
+        if number == 0:
+            is_new, self._has_zero = not self._has_zero, True
+            return is_new
+        if number <= self._floor or number in self._known:
             return False
-        self._numbers.add(number)
-        self._order.append(number)
-        if len(self._order) > NUMBERS:
-            oldest = self._order.popleft()
-            self._numbers.remove(oldest)
-            self._floor = max(self._floor, oldest)
+        heappush(self._beyond, number)
+        self._known.add(number)
+        if len(self._beyond) > NUMBERS:
+            self._raise_floor()
+        while self._beyond and self._beyond[0] == self._floor + 1:
+            self._raise_floor()
         return True
+
+    def _raise_floor(self) -> None:
+        self._floor = heappop(self._beyond)
+        self._known.remove(self._floor)
 
 
 class Mailbox:
