@@ -41,10 +41,11 @@ class Axis(Section):
 
 
 class Variant(Section):
-    """One series. `is_level`: it does not depend on the axis, and is a level line there."""
+    """One series. `is_level`: it does not depend on the axis, and is a level line there. `panels`: where; none: all."""
 
     set: dict[str, Any] = Field(default_factory=dict)
     is_level: bool = False
+    panels: list[str] | None = Field(default=None, min_length=1)
 
 
 class Panel(Section):
@@ -101,7 +102,8 @@ class Figure(Section):
 
     def variants_of(self, panel: str) -> Mapping[str, Variant]:
         """The series of a panel."""
-        return self.panels[panel].variants or self.variants
+        variants = self.panels[panel].variants or self.variants
+        return {name: one for name, one in variants.items() if one.panels is None or panel in one.panels}
 
 
 def read_figure(path: Path) -> Figure:
@@ -127,6 +129,10 @@ def _faults(figure: Figure, path: Path) -> Iterator[Fault]:
             yield Fault(f"panels.{name}.variants", None, "some, here or for all panels")
         if panel.threshold is None and any(plot.y == "updates_to" for plot in figure.plots):
             yield Fault(f"panels.{name}.threshold", None, "the loss that updates_to counts updates to")
+    for where, variants in _variants(figure):
+        for name, variant in variants.items():
+            for panel_name in set(variant.panels or ()) - set(figure.panels):
+                yield Fault(f"{where}.{name}.panels", panel_name, f"one of {', '.join(figure.panels)}")
     for where, change in _changes(figure):
         axis = change.axis or figure.axis
         for panel_name in set(change.panels or ()) - set(figure.panels):
@@ -137,6 +143,12 @@ def _faults(figure: Figure, path: Path) -> Iterator[Fault]:
             yield Fault("axis", None, f"one, here or in {where}, for a plot against it")
         for name in change.variants if where == "quick" else set(change.variants) & set(figure.variants):
             yield Fault(f"{where}.variants", name, "a mechanism's own series, named like none of the others")
+
+
+def _variants(figure: Figure) -> Iterator[tuple[str, Mapping[str, Variant]]]:
+    yield "variants", figure.variants
+    for mechanism, change in figure.mechanisms.items():
+        yield f"mechanisms.{mechanism}.variants", change.variants
 
 
 def _changes(figure: Figure) -> Iterator[tuple[str, Change]]:

@@ -95,6 +95,7 @@ def write(tmp_path: Path, *changes: tuple[str, Any]) -> Path:
             ("mechanisms/paper/variants", {"AUDP": {}}),
             "figure-99.mechanisms.paper.variants: 'AUDP': expected a mechanism",
         ),
+        (("variants/AUDP", {"panels": ["z"]}), "figure-99.variants.AUDP.panels: 'z': expected one of a, b"),
         (("variants", {}), "figure-99.panels.a.variants: None: expected some"),
         (("panels/a/threshold", None), "figure-99.panels.a.threshold: None: expected the loss that updates_to"),
         (("axis", None), "figure-99.axis: None: expected one, here or in mechanisms.gaussian"),
@@ -147,6 +148,11 @@ def test_a_mechanism_has_series_of_its_own_besides_the_others(tmp_path: Path) ->
     assert names == ["ASGD", "AUDP", "AUDP, L = 1"]
     assert [series.variant for series in designed(file).series] == ["ASGD", "AUDP"]
     assert list(designed(file, "paper").figure.variants_of("b")) == names, "which is what is drawn"
+
+
+def test_a_series_may_be_of_some_panels_only(tmp_path: Path) -> None:
+    plan = designed(write(tmp_path, ("variants/ASGD/panels", ["b"])), "paper")
+    assert [(series.panel, series.variant) for series in plan.series] == [("a", "AUDP"), ("b", "ASGD"), ("b", "AUDP")]
 
 
 def test_haste_takes_first_middle_and_last_value_and_what_it_says(tmp_path: Path) -> None:
