@@ -1,9 +1,10 @@
-"""Test accuracy of MAPA and AUDP at the same total epsilon, over the real broker.
+"""Test accuracy of MAPA and AUDP at the same total epsilon, over the real broker or under a virtual clock.
 
-    python bench/accuracy.py OUT [--data FOLDER] [--seeds 3] [--only TEXT]
+    python bench/accuracy.py OUT [--data FOLDER] [--seeds 3] [--only TEXT] [--simulate]
 
-Runs `mapa launch` once for each row and seed, one after the other, and prints mean, lowest and highest accuracy and
-the largest epsilon of an edge. A run whose folder is there already is not made again, so that it can be resumed.
+Runs `mapa launch` once for each row and seed, one after the other (with `--simulate`, `mapa simulate`: the same nodes
+without processes and broker), and prints mean, lowest and highest accuracy and the largest epsilon of an edge. A run
+whose folder is there already is not made again, so that it can be resumed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).parents[1]
 FILES = {"digits": "demo.yaml", "mnist-lr": "mnist-lr-{}.yaml", "mnist-cnn": "mnist-cnn-{}.yaml"}
@@ -44,13 +47,14 @@ def rows() -> list[tuple[str, str, str, list[str]]]:
     return found
 
 
-def run(file: str, settings: list[str], out: Path) -> dict[str, object]:
+def run(command: str, file: str, settings: list[str], out: Path) -> dict[str, object]:
     summary = out / "summary.json"
     if not summary.exists():
-        arguments = [item for setting in settings for item in ("--set", setting)]
         path = ROOT / "experiments" / file
-        command = [sys.executable, "-m", "lab", "launch", str(path), "--out", str(out), "--quiet", *arguments]
-        subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+        updates = yaml.safe_load(path.read_text())["stop"]["updates"]
+        arguments = [item for setting in (*settings, f"evaluation.every={updates}") for item in ("--set", setting)]
+        words = [sys.executable, "-m", "lab", command, str(path), "--out", str(out), "--quiet", *arguments]
+        subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     content: dict[str, object] = json.loads(summary.read_text())
     return content
 
@@ -61,7 +65,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--simulate", action="store_true")
     arguments = parser.parse_args()
+    command = "simulate" if arguments.simulate else "launch"
     print("| task | run | accuracy (lowest, highest) | epsilon | updates/s |\n|---|---|---|---|---|")
     for task, label, algorithm, overrides in rows():
         if arguments.only not in f"{task} {label}":
@@ -69,13 +75,13 @@ def main() -> None:
         scores, spent, speed = [], [], []
         for seed in range(1, arguments.seeds + 1):
             name = f"{task}-{label}-{seed}".replace(" ", "-").replace("=", "").replace("/", "over")
-            settings = [*overrides, f"seed={seed}", f"algorithm.name={algorithm}", "evaluation.every=0"]
+            settings = [*overrides, f"seed={seed}", f"algorithm.name={algorithm}"]
             if task != "digits":
                 settings += [f"data.root={arguments.data / 'mnist'}", "data.download=false"]
-            summary = run(FILES[task].format(algorithm), settings, arguments.out / name.lower())
+            summary = run(command, FILES[task].format(algorithm), settings, arguments.out / name.lower())
             scores.append(summary["test_accuracy"])
             spent += [edge["epsilon_total"] for edge in summary["edges"] if edge["epsilon_total"] is not None]
-            speed.append(summary["updates_per_second"])
+            speed.append(summary["updates_per_second"] or 0.0)  # a simulation has no speed
         epsilon = f"{max(spent):.2f}" if spent else "none"
         mean = statistics.mean(scores)
         print(
