@@ -179,19 +179,19 @@ class _Search:
         for _ in range(_TRIALS):
             cost = self.cost(level)
             if _LEAST * self.target <= cost <= _MOST * self.target:
-                break
+                return self._strength(level)
             if cost > _MOST * self.target:
                 self.high = level
             else:
                 self.low = level
             self.tried.append((level, cost))
             if self.low is not None and self.high is not None and self.high - self.low < _CLOSE:
-                self._refuse_a_wall()
-                level = self.low
-                break
+                break  # costs jump over the target
             self._refuse_an_end(level, cost)
             level = self._next()
-        return self._strength(level)
+        if self.low is None:
+            raise ConfigError(Fault(self.name, self.target, f"a cost found in {_TRIALS} trials: another target"))
+        return self._strength(self.low)
 
     def cost(self, level: float) -> float:
         """Of everything at this level; infinite where it is beyond what can be computed."""
@@ -261,12 +261,4 @@ class _Search:
             raise ConfigError(Fault(self.name, self.target, text))
         if cost < self.target and level >= math.log(LARGEST):
             text = f"at most {cost:.3g}, what {self.releases} releases cost with hardly any noise"
-            raise ConfigError(Fault(self.name, self.target, text))
-
-    def _refuse_a_wall(self) -> None:
-        """Costs grow up to the target, but for what cannot be computed."""
-        costs = sorted(cost for _, cost in self.tried)
-        if costs[-1] == math.inf:
-            most = max(cost for cost in costs if cost < self.target)
-            text = f"at most {most:.3g}: beyond, the accountant cannot tell"
             raise ConfigError(Fault(self.name, self.target, text))

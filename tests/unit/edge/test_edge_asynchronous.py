@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from edge_talk import EVENT, MODEL, Talk
 
+from common.errors import TransportError
 from common.messages import Answer, Directive, Hello, Model, Refusal, Report, Running, Stop, Update
 from common.node import CONNECTED, INTERRUPTED, Halt
 from common.tensors import Tensors
@@ -230,6 +231,16 @@ def test_reports_are_public_and_the_batch_size_stays_here() -> None:
     assert set(report.metrics) == {"releases", "epsilon"}
     assert talk.rows("local") == [{"releases": 1, "records_drawn": 20}]
     assert talk.wakes() == {"report": 5.0}
+
+
+def test_without_a_word_from_the_cloud_for_too_long_it_goes() -> None:
+    talk = Talk()
+    talk.model(1)
+    assert talk.node.on_wake("repeat", 601.0) != ()
+    assert [effect for effect in talk.node.on_wake("repeat", 602.0) if isinstance(effect, Halt)] == [
+        Halt("no word from the cloud for 601 s", TransportError.exit_code)
+    ]
+    assert talk.node.on_wake("repeat", 603.0) == ()
 
 
 def test_interrupted_it_says_bye() -> None:

@@ -69,6 +69,11 @@ def test_basic_composition_of_gaussians_spends_the_whole_delta_and_no_more(sampl
     assert found.epsilon_pld < found.epsilon_advanced <= found.epsilon_basic
 
 
+def test_advanced_composition_of_huge_releases_is_basic() -> None:
+    found = compositions({laplace(1e4, dimension=785): 7}, DP_DELTA)
+    assert (found.epsilon_advanced, found.epsilon_basic) == (7e4, 7e4)
+
+
 def test_advanced_composition_of_gaussians_by_hand() -> None:
     event, count = gaussian(40.0), 400
     each = dp_accounting.get_epsilon_gaussian(40.0, DP_DELTA / 2 / count)

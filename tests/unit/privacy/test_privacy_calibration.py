@@ -12,7 +12,8 @@ import pytest
 
 from common.errors import ConfigError
 from common.events import Event
-from common.privacy.accountant import total
+from common.privacy import calibration
+from common.privacy.accountant import Total, total
 from common.privacy.calibration import calibrate, fresh, shift_of, shift_within, strength_of, with_strength
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "reference" / "golden_privacy.json").read_text())
@@ -168,6 +169,25 @@ def test_a_target_below_what_comes_beside_is_refused() -> None:
 def test_a_target_that_no_noise_reaches_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"expected at most 0, what 1 releases cost with hardly any noise"):
         calibrate(spherical(sampling="poisson", sampling_rate=1e-9), 1, 1e6, 0.9)
+
+
+def stepped(costs: Callable[[float], float]) -> Callable[..., Total]:
+    """An accountant that no installation has: its costs jump."""
+    return lambda events, dp_delta: Total(costs(next(iter(events)).noise_multiplier), dp_delta, "made up")
+
+
+def test_where_costs_jump_over_the_target_the_quiet_side_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "total", stepped(lambda multiplier: 0.5 if multiplier > 3.0 else 20.0))
+    found = calibrate(gaussian(), 1, 1.0, DP_DELTA)
+    assert found.noise_multiplier == pytest.approx(3.0)
+    assert strength_of(found) > 3.0
+
+
+def test_a_search_that_finds_no_noise_within_the_target_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "total", stepped(lambda multiplier: 20.0))
+    monkeypatch.setattr(calibration, "_TRIALS", 3)
+    with pytest.raises(ConfigError, match=r"target_epsilon: 1\.0: expected a cost found in 3 trials"):
+        calibrate(gaussian(), 1, 1.0, DP_DELTA)
 
 
 def test_answers_are_remembered_and_checked() -> None:
