@@ -142,6 +142,10 @@ class Link:
             self._published += 1
         return True
 
+    def is_acknowledged(self) -> bool:
+        """Whether the broker has answered to all that was published."""
+        return self._acknowledged >= self._published
+
     def announce(self, presence: bytes) -> None:
         """Says on the status topic who is here, now and on every new connection."""
         self.presence = presence
@@ -159,7 +163,7 @@ class Link:
         if leave and self.presence is not None:
             self.announce(self._offline)
         end = time.monotonic() + flush
-        while self.is_alive and self._acknowledged < self._published and time.monotonic() < end:
+        while self.is_alive and not self.is_acknowledged() and time.monotonic() < end:
             time.sleep(0.002)
         self._client.disconnect()
         self._client.loop_stop()
@@ -237,10 +241,10 @@ class Link:
             self._inbox.put(Ready(self._protocol))
 
     def _on_publish(self, _client: paho.Client, _userdata: object, _mid: int, code: Any, _properties: object) -> None:
-        with self._lock:
-            self._acknowledged += 1
         if code is not None and code.is_failure:
             self._inbox.put(Denied(str(code)))
+        with self._lock:
+            self._acknowledged += 1
         self._hurry()
 
     def _on_message(self, _client: paho.Client, _userdata: object, message: paho.MQTTMessage) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from toys import Mosquitto, Place, Pupil, Stranger, Teacher, Toy, wait_for
 
 from common.address import Address
+from common.broker import HOST
 from common.messages import Report
 from common.node import CLOUD, Halt, Send
 from common.presence import Presence
@@ -90,6 +94,49 @@ def test_twins_that_cut_each_other_off_end_with_the_later_ones_stop(own: Own, pl
     wait_for(lambda: watcher.heard)
     assert Presence.decode(watcher.heard[-1][1]).boot == first.shell.identity.boot
     watcher.leave()
+
+
+@contextlib.contextmanager
+def newer(behind: Address) -> Iterator[Address]:
+    """A broker as version 2.1 is: whoever is thrown out is told so, by "session taken over", before the end."""
+    server = socket.create_server((HOST, 0))
+    sockets = [server]
+
+    def pump(source: socket.socket, sink: socket.socket, last: bytes) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.sendall(last)
+            sink.shutdown(socket.SHUT_WR)
+
+    def listen() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client = server.accept()[0]
+                broker = socket.create_connection((behind.host, behind.port))
+                sockets.extend((client, broker))
+                for way in ((client, broker, b""), (broker, client, b"\xe0\x02\x8e\x00")):
+                    threading.Thread(target=pump, args=way, daemon=True).start()
+
+    threading.Thread(target=listen, daemon=True).start()
+    yield dataclasses.replace(behind, port=server.getsockname()[1])
+    server.shutdown(socket.SHUT_RDWR)
+    for each in sockets:
+        each.close()
+
+
+def test_the_first_stays_also_where_the_broker_tells_it_that_it_was_taken_over(own: Own, place_at: PlaceAt) -> None:
+    broker = own("allow_anonymous true", "use_username_as_clientid true")
+    with newer(dataclasses.replace(broker.address, username="edge-1", password="x")) as address:
+        place = place_at(address)
+        first = place.joined(Toy(), "edge-1")
+        second = place.live(Toy(), "edge-1")
+        assert second.end(30.0) == 4
+        assert "already running" in second.rows("failed")[0]["reason"]
+        wait_for(lambda: first.rows("connection")[-1]["state"] == "up")
+        assert "Session taken over" in {row.get("reason") for row in first.rows("connection")}
+        assert first.thread.is_alive()
+        place.leave()
 
 
 def test_a_cloud_hears_of_the_process_that_is_there_only(place: Place) -> None:
