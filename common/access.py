@@ -74,6 +74,8 @@ class Access:
             self._check_plain(broker)
             return self._with_password(broker, name, self.password)
         ca, pair, password = self._files(name)
+        if self.folder is not None and not ca.exists():
+            raise ConfigError(Fault("--certs", str(self.folder), "a folder with ca.crt (mapa certs, CERTS in compose)"))
         tls = Tls(str(ca), *(str(path) for path in pair))
         if not pair and password is None and self.enrolment is not None and enrol is not None:
             tls = enrol(self.enrolment, name, ca)

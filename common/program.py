@@ -23,6 +23,7 @@ from common.experiment import Experiment, load
 from common.messages import Message
 from common.mqtt import Shell
 from common.node import Effect, Node, NodeId, Record, Seconds, Wake
+from common.trust.enrolment import enrol
 
 LOG = logging.getLogger(__name__)
 EXIT_SIGNALLED = 128
@@ -56,7 +57,7 @@ class Call:
         Raises:
             ConfigError, TransportError: its files are missing or wrong, or it gets no certificate.
         """
-        return self.access.secured(self.broker, name)
+        return self.access.secured(self.broker, name, enrol)
 
 
 def parse(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Call:

@@ -84,8 +84,6 @@ class Folder:
             keys.write(path, _pem(authority.certificate))
         keys.write(self.broker / "broker.key", keys.pem_of(public), keys.PRIVATE)
         keys.write(self.broker / "broker.crt", _pem(server))
-        keys.write(self.broker / "acl", ACCESS.encode(), keys.PRIVATE)
-        keys.write(self.broker / "acl.health", HEALTH.encode(), keys.PRIVATE)
         self._publish(authority, ())
         self._configure()
         self.client(CLOUD)
@@ -131,6 +129,14 @@ class Folder:
         key = keys.load(self.broker / "broker.key")
         keys.write(path, _pem(authority.server(key.public_key(), names, self._clock())))
         return names
+
+    def refresh(self, hosts: Iterable[str] = ()) -> None:
+        """Writes anew what the broker reads, for these hosts as well, and forgets what has expired."""
+        self._configure()
+        self.hosts(hosts)
+        for path in self._issued.glob("*.crt"):
+            if keys.certificate(path).not_valid_after_utc < self._clock():
+                path.unlink()
 
     def password(self, name: str, password: str | None) -> Path | None:
         """Gives a client a password at the broker; None: a new one, whose file is given back."""
@@ -219,7 +225,9 @@ class Folder:
         return content != old
 
     def _configure(self) -> None:
-        """Writes the settings; with the listener for passwords once there is one."""
+        """Writes rules and settings; with the listener for passwords once there is one."""
+        keys.write(self.broker / "acl", ACCESS.encode(), keys.PRIVATE)
+        keys.write(self.broker / "acl.health", HEALTH.encode(), keys.PRIVATE)
         port = PASSWORD_PORT if (self.broker / "passwd").exists() else None
         keys.write(self.broker / "mosquitto.conf", settings(self._at, password_port=port).encode())
 

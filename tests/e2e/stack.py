@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
+import tarfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -18,6 +20,7 @@ from docker.errors import NotFound
 from docker.models.containers import Container
 
 ROOT = Path(__file__).parents[2]
+SERVICES = ("certs", "broker", "cloud", "edge", "results")
 
 
 @cache
@@ -52,6 +55,18 @@ class Stack:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def hand_out(self, place: Path, *names: str) -> Path:
+        """Certificates of this project's authority for edges elsewhere, unpacked as those have to find them."""
+        self.compose("build", "certs")
+        command = ["docker", "compose", "run", "--rm", "-T", "certs", "edge", *names]
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            archive.extractall(place, filter="tar")
+            for one in archive.getmembers():
+                os.chown(place / one.name, one.uid, one.gid)
+        return place
+
     def remove(self) -> None:
         self.compose("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "3")
 
@@ -68,7 +83,7 @@ class Stack:
     def story(self) -> str:
         """What an engineer would want to see of a failure."""
         parts = [self.log.read_text(errors="replace")[-6000:] if self.log.exists() else ""]
-        for service in ("broker", "cloud", "edge", "results"):
+        for service in SERVICES:
             for one in self.containers(service):
                 with suppress(NotFound):
                     parts.append(f"--- {one.name} {one.attrs['State']}\n{one.logs(tail=20).decode(errors='replace')}")

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 from docker.models.containers import Container
-from stack import Stack, engine, rows
+from prying import IMPOSTOR, key_of, said, told_of
+from stack import SERVICES, Stack, engine, rows
 
 from edge.ledger_database import look
 from lab.ledger import compare
@@ -41,6 +42,9 @@ class Finished:
     exit_code: int
     nodes: dict[str, dict[str, Any]]
     misfit: dict[str, Any]
+    secrets: dict[str, str]
+    told: str
+    impostor: str
 
     @property
     def folder(self) -> Path:
@@ -78,15 +82,6 @@ def applied_by(cloud: Container, edge: str) -> int:
     count = f'grep \'"kind": *"update"\' /results/{RUN}/cloud/records.jsonl | grep -c \'"{edge}"\''
     answer = cloud.exec_run(["sh", "-c", count])
     return int(answer.output.strip() or 0) if answer.output.strip().isdigit() else 0
-
-
-def said(node: Container, *command: str) -> str:
-    """What a command prints in the container; the engine now and then loses the output of a very short one."""
-    for _ in range(5):
-        output: str = node.exec_run(list(command)).output.decode().strip()
-        if output:
-            return output
-    return ""
 
 
 def seen(node: Container) -> dict[str, Any]:
@@ -132,6 +127,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
         cloud, victim = stack.containers("cloud")[0], stack.containers("edge")[2]
         stack.until(lambda: applied_by(cloud, KILLED) >= 50, f"updates of {KILLED}")
         nodes = {one.name: seen(one) for one in (cloud, *stack.containers("edge")[:5])}
+        secrets = {one.name: key_of(one) for one in (cloud, *stack.containers("edge")[:5])}
+        impostor = said(stack.containers("edge")[1], "python", "-c", IMPOSTOR)
         broker = stack.containers("broker")[0]
 
         def goes_on(after: str) -> None:
@@ -148,8 +145,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
         goes_on("the cloud's return to the network")
         misfit = stack.containers("edge")[5]
         found = {"state": misfit.attrs["State"], "log": misfit.logs().decode(), "starts": misfit.attrs["RestartCount"]}
+        told = told_of(stack)
         exit_code = program.wait(timeout=400)
-        yield Finished(stack, exit_code, nodes, found)
+        yield Finished(stack, exit_code, nodes, found, secrets, told, impostor)
     except BaseException:
         print(stack.story())
         raise
@@ -210,6 +208,37 @@ def test_every_edge_has_a_shard_of_its_own(finished: Finished) -> None:
     assert set(samples.values()) == {287, 288}
 
 
+def test_every_node_has_a_key_of_its_own_that_nobody_is_told(finished: Finished) -> None:
+    """Neither the engine's descriptions nor images, logs, command lines, records or results hold any of them."""
+    assert len(set(finished.secrets.values())) == 6
+    written = b"".join(path.read_bytes() for path in finished.stack.results.rglob("*") if path.is_file())
+    written += finished.stack.log.read_bytes()
+    assert len(finished.told) > 10_000
+    assert len(written) > 10_000
+    for name, key in finished.secrets.items():
+        assert len(key) == 64, name
+        assert key not in finished.told, name
+        assert key.encode() not in written, name
+    assert "PRIVATE KEY" not in finished.told
+    assert b"PRIVATE KEY" not in written
+
+
+def test_no_edge_becomes_another_or_sees_its_key(finished: Finished) -> None:
+    lines = finished.impostor.splitlines()
+    assert [line.split(":")[0] for line in lines[:4]] == ["TransportError"] * 4, lines
+    assert "edge-0002 asks for edge-0001" in lines[0]
+    assert "edge-0002 asks for cloud" in lines[1]
+    assert lines[4:] == ["/authority []", "/certs ['ca.crt']", "/mosquitto/guard []"]
+
+
+def test_what_is_between_the_nodes_is_encrypted_and_known(finished: Finished) -> None:
+    states = [row for row in finished.of_kind("connection") if row["state"] == "up"]
+    assert {row["broker"] for row in states} == {"broker.mapa.internal:8883"}
+    for number in range(1, 6):
+        assert f"enrolled edge-{number:04d}" in finished.told
+    assert "enrolled edge-0006" in finished.told, "it has a name, and no records"
+
+
 def test_nodes_are_confined_and_healthy(finished: Finished) -> None:
     assert len(finished.nodes) == 6
     for name, facts in finished.nodes.items():
@@ -242,9 +271,7 @@ def test_results_are_on_the_host_and_in_the_volumes(finished: Finished) -> None:
 
 
 def test_nothing_runs_any_more(finished: Finished) -> None:
-    assert [
-        one.name for service in ("broker", "cloud", "edge", "results") for one in finished.stack.containers(service)
-    ] == []
+    assert [one.name for service in SERVICES for one in finished.stack.containers(service)] == []
 
 
 def test_a_report_can_be_drawn_from_the_results(finished: Finished) -> None:

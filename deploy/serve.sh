@@ -5,16 +5,17 @@
 # the run is over), or BROKER_PATIENCE seconds after its start if none came. Plain sh: the image has no other shell.
 set -eu
 
-mosquitto -c /mosquitto/config/mosquitto.conf &
+mosquitto -c /mosquitto/guard/mosquitto.conf &
 broker=$!
 end() { kill -TERM "$broker" 2>/dev/null || true; }
 trap end TERM INT
+trap 'kill -HUP "$broker"' HUP   # it reads certificates, revocations and rules again
 
-# How many clients are connected from outside this container: established (01) connections to port 1883 (075B).
+# How many clients are connected from outside this container: established (01) connections to port 8883 (22B3).
 # The health check comes from 127.0.0.1 or ::1 and does not count.
 clients() {
     cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
-        awk '$2 ~ /:075B$/ && $4 == "01" && $3 !~ /^(0100007F|00000000000000000000000001000000):/' | wc -l
+        awk '$2 ~ /:22B3$/ && $4 == "01" && $3 !~ /^(0100007F|00000000000000000000000001000000):/' | wc -l
 }
 
 idle=0
