@@ -47,6 +47,7 @@ class Line:
     """First in, first out, one update a step."""
 
     has_deadline = False
+    STATE = ("_arrivals",)
 
     def __init__(self) -> None:
         self._arrivals: deque[Arrival] = deque()
@@ -71,6 +72,7 @@ class Barrier:
     """One update of every edge that is worth waiting for, in order of the edges' names; closes once for each step."""
 
     has_deadline = True
+    STATE = ("_arrivals", "_is_expired")
 
     def __init__(self) -> None:
         self._arrivals: dict[NodeId, Arrival] = {}

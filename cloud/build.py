@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -49,8 +50,28 @@ class Cloud:
     guests: Guests
 
 
-def build(experiment: Experiment, boot: str) -> Cloud:
-    """The cloud of this experiment, run by process `boot`.
+@dataclass(frozen=True)
+class _Control:
+    """The controller of an experiment."""
+
+    experiment: Experiment
+    model: ModelSpec
+    own: Section
+
+    def numbers(self, roster: Roster) -> Mapping[str, object]:
+        """What is known of the edges that are there, and of the model."""
+        seats = roster.online()
+        noise = max(kappa(seat.event, self.model.layout.size) for seat in seats)
+        smallest = min(seat.samples for seat in seats)
+        return asdict(_setting(self.experiment, self.model, noise, smallest, len(seats)))
+
+    def make(self, numbers: Mapping[str, Any]) -> Controller:
+        """The controller of the algorithm that the experiment names."""
+        return find(self.experiment).build(Setting(**numbers), self.own)
+
+
+def build(experiment: Experiment, boot: str, lineage: str | None = None) -> Cloud:
+    """The cloud of this experiment, run by process `boot`; `lineage`: that which began the run, if it was another.
 
     Raises:
         ConfigError: the experiment is wrong.
@@ -70,15 +91,9 @@ def build(experiment: Experiment, boot: str) -> Cloud:
         patience=settings.patience,
     )
 
-    def control(roster: Roster) -> tuple[Controller, Mapping[str, object]]:
-        seats = roster.online()
-        noise = max(kappa(seat.event, model.layout.size) for seat in seats)
-        setting = _setting(experiment, model, noise, min(seat.samples for seat in seats), len(seats))
-        return find(experiment).build(setting, own), asdict(setting)
-
     admission = _admission(experiment, settings, model.layout.size)
-    charter = Charter(admission, boot, settings.quorum or experiment.data.edges)
-    node = AsynchronousCloud(charter, settings, training, control, outbox)
+    charter = Charter(admission, boot, settings.quorum or experiment.data.edges, lineage or boot)
+    node = AsynchronousCloud(charter, settings, training, _Control(experiment, model, own), outbox)
     return Cloud(node, model.layout, _scorer(experiment, model), Guests(admission.edges, settings.manners))
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from cloud.controller import LARGEST_RATE, SMALLEST_CLIP, SMALLEST_RATE, Ask, Continue, check_control
 from cloud.search import Search, Verdict
@@ -57,7 +58,7 @@ class Judgement:
 
 
 @dataclass
-class _Kept:
+class Kept:
     """Parameters, the mean of the losses seen there, and the path that led there."""
 
     flat: Flat
@@ -66,12 +67,13 @@ class _Kept:
     path: float
 
     def look_again(self, loss: float) -> None:
+        """Counts another look at the same parameters in."""
         self.loss = (self.loss * self.count + loss) / (self.count + 1)
         self.count += 1
 
 
 @dataclass
-class _Trial:
+class Trial:
     """The parameters after a segment, and what their probe showed; judged once the best got its second look."""
 
     flat: Flat
@@ -82,6 +84,11 @@ class _Trial:
 
 class ClosedLoop:
     """Probes, judges, goes back or on; the `Search` says how fast and how far."""
+
+    STATE: ClassVar[tuple[str, ...]] = (
+        *("stage", "clip_norm", "probes", "_search", "_done", "_path", "_first", "_best", "_trial", "_asked"),
+        *("_left", "_stage", "_rate"),
+    )
 
     def __init__(self, ground: Ground, clip_norm: float, updates: int, judgement: Judgement, search: Search) -> None:
         """Enters the first segment.
@@ -98,16 +105,16 @@ class ClosedLoop:
         self._search = search
         self._done = 0
         self._path = 0.0
-        self._first: _Kept | None = None
-        self._best: _Kept | None = None
-        self._trial: _Trial | None = None
+        self._first: Kept | None = None
+        self._best: Kept | None = None
+        self._trial: Trial | None = None
         self._asked: Flat | None = None
         self._enter()
         check_control(clip_norm, self._stage.learning_rate)
 
     def begin(self, flat: Flat) -> Ask | None:
         """Asks for the first loss, and whether the clip norm may fall before the first update."""
-        self._first = self._best = _Kept(flat.copy(), 0.0, 0, 0.0)
+        self._first = self._best = Kept(flat.copy(), 0.0, 0, 0.0)
         return self._ask(self._first.flat, self.clip_norm / FORWARD)
 
     def rate(self) -> float:
@@ -125,7 +132,7 @@ class ClosedLoop:
             self._search.advance(None)
             self._enter()
             return None
-        self._trial = _Trial(flat.copy())
+        self._trial = Trial(flat.copy())
         return self._ask(self._trial.flat, self._judgement.clip_factor * self.clip_norm)
 
     def diverged(self) -> Flat | None:
@@ -133,7 +140,7 @@ class ClosedLoop:
         self._count()
         best = self._kept()
         if not self._search.is_last:
-            return self._decide(_Trial(best.flat, self._judgement.cap), True, 0.0).flat
+            return self._decide(Trial(best.flat, self._judgement.cap), True, 0.0).flat
         self._path = best.path
         self._rate /= OVERFLOW
         return best.flat
@@ -184,14 +191,14 @@ class ClosedLoop:
         self._done += 1
         self._left -= 1
 
-    def _fast_forward(self, first: _Kept, share: float) -> Ask | Continue:
+    def _fast_forward(self, first: Kept, share: float) -> Ask | Continue:
         if share >= self._judgement.gate and self.probes < min(FORWARD_PROBES, self._judgement.probes):
             self.clip_norm = max(self.clip_norm / FORWARD, SMALLEST_CLIP)
             return self._ask(first.flat, self.clip_norm / FORWARD)
         self._enter()
         return Continue()
 
-    def _decide(self, trial: _Trial, is_worse: bool, noise_std: float) -> Continue:
+    def _decide(self, trial: Trial, is_worse: bool, noise_std: float) -> Continue:
         best, first = self._kept(), self._first
         assert first is not None
         drop = first.loss - trial.loss
@@ -200,7 +207,7 @@ class ClosedLoop:
         if is_worse:
             self._path = best.path
         elif trial.loss < best.loss:
-            self._best = _Kept(trial.flat, trial.loss, 1, self._path)
+            self._best = Kept(trial.flat, trial.loss, 1, self._path)
         if trial.share >= self._judgement.gate:
             self.clip_norm = max(self.clip_norm * self._judgement.clip_factor, SMALLEST_CLIP)
         self._trial = None
@@ -228,6 +235,6 @@ class ClosedLoop:
     def _reach(self) -> float:
         return self._rate * math.sqrt(self._updates * self._stage.variance)
 
-    def _kept(self) -> _Kept:
+    def _kept(self) -> Kept:
         assert self._best is not None, "begin comes first"
         return self._best

@@ -1,6 +1,7 @@
 """How often an edge may do what leaves a row in the records, or makes the cloud send a model: come, go, and report.
 
-It starts anew with each process of the cloud, and is no part of what a run decides: honest edges never reach it.
+Honest edges never reach it. It is part of the node's state all the same: who goes through the events again has to come
+to the same rows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ REPORTS, REPORT = 20, 1.0
 
 
 @dataclass
-class _Edge:
+class Allowances:
+    """What one edge has left."""
+
     moves: Allowance = field(default_factory=lambda: Allowance(MOVES, 1 / MOVE))
     reports: Allowance = field(default_factory=lambda: Allowance(REPORTS, 1 / REPORT))
 
@@ -26,8 +29,10 @@ class _Edge:
 class Conduct:
     """What the edges have left of both. Only edges with a seat are remembered."""
 
+    STATE = ("_edges",)
+
     def __init__(self) -> None:
-        self._edges: dict[NodeId, _Edge] = {}
+        self._edges: dict[NodeId, Allowances] = {}
 
     def keeps(self, seat: Seat | None, now: Seconds) -> bool:
         """Whether to keep a report of this edge."""
@@ -40,8 +45,8 @@ class Conduct:
             return None
         return f"{seat.edge} comes and goes: expected it to do so {MOVES} times, and once more every {MOVE:g} s"
 
-    def _of(self, seat: Seat) -> _Edge:
+    def _of(self, seat: Seat) -> Allowances:
         edge = self._edges.get(seat.edge)
         if edge is None:
-            edge = self._edges[seat.edge] = _Edge()
+            edge = self._edges[seat.edge] = Allowances()
         return edge

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from common.errors import ConfigError, Fault
 from common.tensors import Flat
@@ -128,7 +128,13 @@ class Continue:
 
 
 class Controller(Protocol):
-    """Rates, clip norms and probes of one run, as a function of public numbers and released answers."""
+    """Rates, clip norms and probes of one run, as a function of public numbers and released answers.
+
+    `STATE` names the attributes that change during a run: with their values, a controller made from the same numbers
+    goes on where another one was (`cloud.state`).
+    """
+
+    STATE: ClassVar[tuple[str, ...]]
 
     @property
     def stage(self) -> int:

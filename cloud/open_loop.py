@@ -9,6 +9,7 @@ Symbols: C -> clip_norm, dS -> sensitivity, theta -> clip_factor, T -> updates, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from cloud.controller import SMALLEST_CLIP, Ask, Continue, check_control
 from cloud.stages import Ground, Stage, sensitivity_of, stage_lengths
@@ -33,6 +34,8 @@ def budgeted_stages(ground: Ground, clip_norm: float, clip_factor: float, update
 
 class OpenLoop:
     """One stage after the other; the last one goes on for as long as updates come."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("_now", "_count")
 
     def __init__(self, stages: Iterator[Stage], batch_size: int) -> None:
         """Enters the first stage.
@@ -68,7 +71,7 @@ class OpenLoop:
         """Counts the update; the stage's last one ends it."""
         self._count += 1
         if self._count >= self._now.length:
-            self._now = next(self._stages, self._now)
+            self._now = next((stage for stage in self._stages if stage.number > self._now.number), self._now)
             self._count = 0
         return None
 

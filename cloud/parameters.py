@@ -23,6 +23,8 @@ class Parameters:
     `tensors` is a read-only view of the live buffer: whoever keeps it sees it change.
     """
 
+    STATE = ("_flat", "version")
+
     def __init__(self, start: Tensors) -> None:
         self._flat = start.flat.copy()
         self._scratch = np.empty(min(BLOCK, max(1, self._flat.size)), dtype=np.float32)

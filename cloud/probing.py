@@ -20,6 +20,8 @@ from common.privacy.probes import WEIGHT, answer_std
 class Probing:
     """The answers to one `Ask`, made when the parameters had this `version`."""
 
+    STATE = ("ask", "version", "is_expired", "_tickets", "_answers")
+
     def __init__(self, ask: Ask, version: int) -> None:
         self.ask = ask
         self.version = version

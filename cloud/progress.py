@@ -8,6 +8,8 @@ from common.experiment import Evaluation, Stop
 class Progress:
     """The count of updates against the stop rule and the evaluation's cadence."""
 
+    STATE = ("updates",)
+
     def __init__(self, stop: Stop, evaluation: Evaluation) -> None:
         self._stop = stop
         self._every = evaluation.every

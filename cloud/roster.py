@@ -70,6 +70,8 @@ class Seat:
 class Roster:
     """The seats, in order of arrival."""
 
+    STATE = ("_seats", "present")
+
     def __init__(self) -> None:
         self._seats: dict[NodeId, Seat] = {}
         self.present = 0
@@ -108,11 +110,12 @@ class Roster:
         """Whether there were edges and every one of them said Bye."""
         return bool(self._seats) and all(seat.presence is Presence.GONE for seat in self._seats.values())
 
-    def welcome(self, edge: NodeId, hello: Hello) -> tuple[Seat, Welcome]:
+    def welcome(self, edge: NodeId, hello: Hello, *, keeps: bool = False) -> tuple[Seat, Welcome]:
         """Seats an edge that said Hello.
 
-        A new process gets no claim on what its predecessor had in hand: that answer may never come. Its own
-        count of tickets is respected, because it ignores lower ones (it may have served an earlier cloud).
+        A new process gets no claim on what its predecessor had in hand, for that answer may never come, unless it
+        has the answer itself (`keeps`: to the ticket that it names). Its own count of tickets is respected, because
+        it ignores lower ones (it may have served an earlier cloud).
 
         That the predecessor is gone was made sure before: of two processes with one id the shell lets one speak.
 
@@ -126,7 +129,9 @@ class Roster:
             return seat, Welcome.NEW
         kind = Welcome.KNOWN if seat.presence is Presence.ONLINE else Welcome.BACK
         if seat.boot != hello.boot:
-            seat.boot, seat.samples, seat.event, seat.work = hello.boot, hello.samples, hello.event, None
+            if not (keeps and seat.work is not None and seat.work.ticket == hello.ticket):
+                seat.work = None
+            seat.boot, seat.samples, seat.event = hello.boot, hello.samples, hello.event
             kind = Welcome.REBORN
         seat.ticket = max(seat.ticket, hello.ticket)
         self.hear(seat)

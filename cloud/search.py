@@ -110,6 +110,8 @@ SearchSettings = Annotated[SecantSettings | DoublingSettings, Field(discriminato
 class Secant:
     """Equal segments; the multiplier follows the distance that the losses suggest."""
 
+    STATE = ("multiplier", "_index", "_ceiling")
+
     def __init__(self, settings: SecantSettings, updates: int) -> None:
         self.multiplier = settings.start
         self.horizon = updates
@@ -150,6 +152,8 @@ class Secant:
 
 class Doubling:
     """Trials of equal length from multiplier 1 upwards, then stages of lengths 1 : 2 : 4 ... downwards."""
+
+    STATE = ("multiplier", "_trials", "_done", "_lengths", "_index")
 
     def __init__(self, settings: DoublingSettings, updates: int) -> None:
         self.multiplier = 1.0

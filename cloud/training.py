@@ -7,6 +7,7 @@ Symbols: x -> parameters, t -> version, tau -> staleness. An update's staleness 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 from cloud.barrier import Arrival, Collector
 from cloud.controller import Ask, Controller
@@ -20,12 +21,22 @@ from common.node import Effect, Measure, NodeId, Record, Seconds, Wake
 from common.tensors import Flat, Tensors
 
 
+class Given(TypedDict):
+    """What all work that is handed out says of itself."""
+
+    ticket: int
+    lineage: str | None
+
+
 class Training:
     """Applies updates first in, first out, except while a probe is out: then they wait for its decision.
 
     If the controller goes back to older parameters, updates computed on what came after those are dropped.
-    Effects are appended to `outbox`, which its owner empties.
+    Effects are appended to `outbox`, which its owner empties. The controller's state is no part of `STATE`: it can be
+    taken back only when there is a controller.
     """
+
+    STATE = ("ending", "_parameters", "_progress", "_collector", "_probing", "_floor", "_stage")
 
     def __init__(
         self,
@@ -38,13 +49,13 @@ class Training:
         patience: Seconds,
     ) -> None:
         self.ending: Ending | None = None
+        self.controller: Controller | None = None
         self._parameters = parameters
         self._progress = progress
         self._collector = collector
         self._staleness_cap = staleness_cap
         self._patience = patience
         self._outbox = outbox
-        self._controller: Controller
         self._probing: Probing | None = None
         self._floor = 0
         self._stage: tuple[int, float | None] | None = None
@@ -67,7 +78,7 @@ class Training:
 
     def begin(self, controller: Controller) -> None:
         """Starts; must be the first call."""
-        self._controller = controller
+        self.controller = controller
         if self._progress.seconds is not None:
             self._outbox.append(Wake("seconds", self._progress.seconds))
         self._wait()
@@ -132,23 +143,28 @@ class Training:
             return work
         return None if self._collector.holds(seat.edge) else seat.hand("model", self.version, now)
 
-    def message_for(self, edge: NodeId, work: Work) -> Model | Probe | None:
+    def message_for(self, edge: NodeId, work: Work, lineage: str | None = None) -> Model | Probe | None:
         """What to send for a piece of work: always the newest parameters; None for a probe that was decided on."""
-        ticket = work.ticket
+        given: Given = {"ticket": work.ticket, "lineage": lineage}
         if work.kind == "model":
-            return Model(ticket=ticket, version=self.version, directive=self._ask_for(), tensors=self.tensors)
+            return Model(**given, version=self.version, directive=self._ask_for(), tensors=self.tensors)
         probing = self._probing
-        if probing is None or not probing.covers(edge, ticket):
+        if probing is None or not probing.covers(edge, work.ticket):
             return None
         ask, tensors = probing.ask, Tensors(self.tensors.layout, probing.ask.flat)
-        return Probe(ticket=ticket, version=probing.version, cap=ask.cap, bound=ask.bound, tensors=tensors)
+        return Probe(**given, version=probing.version, cap=ask.cap, bound=ask.bound, tensors=tensors)
+
+    @property
+    def _control(self) -> Controller:
+        assert self.controller is not None, "begin comes first"
+        return self.controller
 
     def measure(self) -> None:
         """Has the parameters evaluated as they are now."""
         self._outbox.append(Measure(self.version, self.tensors))
 
     def _ask_for(self) -> Directive:
-        stage, clip_norm, rate = self._controller.stage, self._controller.clip_norm, self._controller.rate()
+        stage, clip_norm, rate = self._control.stage, self._control.clip_norm, self._control.rate()
         known = self._directive
         if (known.stage, known.clip_norm, known.learning_rate) != (stage, clip_norm, rate):
             self._directive = Directive(stage=stage, clip_norm=clip_norm, learning_rate=rate)
@@ -168,14 +184,14 @@ class Training:
                 self._record_update(arrival, version, is_applied=False)
         if not fresh:
             return
-        rate = self._controller.rate()
+        rate = self._control.rate()
         is_finite = self._parameters.step([arrival.update.tensors.flat for arrival in fresh], rate)
         is_due = self._progress.count()
         for arrival in fresh:
             self._record_update(arrival, version, is_applied=True)
         ask = None
         if is_finite:
-            ask = self._controller.applied(self._parameters.flat)
+            ask = self._control.applied(self._parameters.flat)
         else:
             self._leave(rate)
             if self.ending is not None:
@@ -192,7 +208,7 @@ class Training:
 
     def _leave(self, rate: float) -> None:
         """The parameters overflow: nobody can compute with them, so back to older ones, or the run has failed."""
-        flat = self._controller.diverged()
+        flat = self._control.diverged()
         if flat is None:
             self.ending = Ending(f"diverged: the parameters overflow at update {self.updates}, rate {rate:g}", True)
             return
@@ -211,7 +227,7 @@ class Training:
     def _decide(self, probing: Probing) -> None:
         loss, share, noise_std = probing.result()
         self._probing = None
-        reply = self._controller.answered(loss, share, noise_std)
+        reply = self._control.answered(loss, share, noise_std)
         rollback = False
         if isinstance(reply, Ask):
             self._open(reply)
@@ -230,7 +246,7 @@ class Training:
         self._outbox.append(Wake("patience", self._patience))
 
     def _record_stage(self) -> None:
-        controller = self._controller
+        controller = self._control
         if self._stage != (controller.stage, controller.clip_norm):
             self._stage = (controller.stage, controller.clip_norm)
             row = {"stage": controller.stage, "from_update": self.updates, **controller.describe()}
@@ -243,7 +259,7 @@ class Training:
             "ticket": update.ticket,
             "version": update.version,
             "staleness": version - update.version,
-            "stage": self._controller.stage,
+            "stage": self._control.stage,
             "applied": is_applied,
             "update": self.updates,
         }

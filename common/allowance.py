@@ -12,6 +12,7 @@ class Allowance:
     """A bucket of `most`, which fills again by `per_second`."""
 
     __slots__ = ("_left", "_most", "_per_second", "_since")
+    STATE = __slots__
 
     def __init__(self, most: float, per_second: float) -> None:
         self._most, self._per_second = most, per_second

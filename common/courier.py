@@ -12,7 +12,7 @@ from typing import Protocol
 from common.errors import LocalProtocolError, WireError
 from common.identity import Identity
 from common.messages import Message, Model, Probe
-from common.node import Group, NodeId, Seconds
+from common.node import CLOUD, Group, NodeId, Seconds
 from common.tensors import Layout
 from common.topics import Origin, Topics
 from common.transfer import CHUNK, FRAME, Incoming, Outgoing, count_of
@@ -58,6 +58,7 @@ class Courier:
         self._due: Seconds = math.inf  # no later than any of theirs
         self._coming = Incoming(self._limits.payload)
         self._state: bytes | None = None
+        self._cloud: str | None = None
 
     def send(self, to: NodeId | Group, message: Message, now: Seconds) -> None:
         """Sends a message on its way. A large one that is on its way already is not sent a second time.
@@ -99,11 +100,11 @@ class Courier:
             WireError: whatever is wrong with it.
         """
         if origin.part == "message":
-            return decode(payload, self._limits, self._layout)
+            return self._known(origin, decode(payload, self._limits, self._layout))
         if origin.part == "chunk":
             answer, whole = self._coming.put(origin.sender, payload, now)
             self._hand_over(self._topics.lane(origin.sender, "ack"), answer, False)
-            return None if whole is None else decode(whole, self._limits, self._layout)
+            return None if whole is None else self._known(origin, decode(whole, self._limits, self._layout))
         going = self._going.get(origin.sender)
         if going is not None:
             going.acknowledge(payload, now)
@@ -138,6 +139,13 @@ class Courier:
         """Drops unfinished transfers to and from a node that left."""
         self._going.pop(peer, None)
         self._coming.forget(peer)
+
+    def _known(self, origin: Origin, envelope: Envelope) -> Envelope:
+        """The envelope. Another process of the cloud has nothing of what is on its way to the one before."""
+        if origin.sender == CLOUD and envelope.boot != self._cloud:
+            self._cloud = envelope.boot
+            self._going.pop(CLOUD, None)
+        return envelope
 
     def _push(self, peer: NodeId, now: Seconds) -> None:
         going = self._going[peer]

@@ -6,7 +6,7 @@ import secrets
 import time
 from dataclasses import dataclass
 
-from common.node import NodeId
+from common.node import NodeId, Seconds
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,11 @@ class Identity:
     run: str
     node_id: NodeId
     boot: str
+
+    @property
+    def began(self) -> Seconds:
+        """When a process of a `fresh` identity took it, in unix seconds."""
+        return int(self.boot.partition("-")[0], 16) / 1e9
 
     @classmethod
     def fresh(cls, run: str, node_id: NodeId) -> Identity:

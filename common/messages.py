@@ -3,6 +3,8 @@
 Messages are frozen and refuse unknown fields. Who sent one is taken from the authenticated topic, never from
 a field. `ticket` makes each piece of work exactly-once: the cloud numbers what it hands to an edge (1, 2, ...)
 and the edge's answer echoes the number, so a second copy of an answer is recognised whatever its route.
+`lineage` says whose numbers these are: a cloud that was restarted and goes on from its checkpoint keeps it, a new one
+has a new one.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class Hello(_Header):
     """Edge -> cloud, on joining: I run this experiment (`digest`) as process `boot`, with `samples` records.
 
     `event` describes one training release with this edge's own noise; `ticket` is the last ticket this
-    process was given (0: none).
+    process was given (0: none). `holds`: a process before this one was given it, by this lineage, and left its answer
+    here.
     """
 
     kind: Literal["hello"] = "hello"
@@ -45,6 +48,7 @@ class Hello(_Header):
     samples: Annotated[int, Field(ge=1, le=2**53)]
     event: Event
     ticket: Count = 0
+    holds: Name | None = None
 
 
 class Model(_Header):
@@ -52,6 +56,7 @@ class Model(_Header):
 
     kind: Literal["model"] = "model"
     ticket: Count
+    lineage: Name | None = None
     version: Count
     directive: Directive
     tensors: Body
@@ -65,6 +70,7 @@ class Update(_Header):
 
     kind: Literal["update"] = "update"
     ticket: Count
+    lineage: Name | None = None
     version: Count
     work: Annotated[FiniteFloat, Field(ge=0)]
     status: Literal["released"] = "released"
@@ -80,6 +86,7 @@ class Probe(_Header):
 
     kind: Literal["probe"] = "probe"
     ticket: Count
+    lineage: Name | None = None
     version: Count
     cap: FiniteFloat = Field(gt=0)
     bound: FiniteFloat = Field(gt=0)
@@ -91,6 +98,7 @@ class Answer(_Header):
 
     kind: Literal["answer"] = "answer"
     ticket: Count
+    lineage: Name | None = None
     version: Count
     event: Event
     values: Annotated[tuple[FiniteFloat, FiniteFloat], Field(strict=False)]
@@ -136,10 +144,11 @@ class Stop(_Header):
 
 
 class Running(_Header):
-    """Cloud -> edges, retained: the run is open and this cloud process answers for it."""
+    """Cloud -> edges, retained: the run is open and this cloud process answers for it, with the state of `lineage`."""
 
     kind: Literal["running"] = "running"
     boot: Name
+    lineage: Name | None = None
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 

@@ -19,7 +19,12 @@ trap 'exit 143' TERM
 docker compose up --build --detach
 cloud=$(docker compose ps --all --quiet cloud)
 docker logs --follow "$cloud" &
+# A cloud that was killed is started again, and goes on; one that failed says so again, and is left alone after a while.
 status=$(docker wait "$cloud")
+while [ "$(docker inspect --format '{{.State.Running}}' "$cloud")" = true ]; do
+    sleep 1
+    status=$(docker wait "$cloud")
+done
 
 # The edges account for their privacy and leave; whoever hangs is stopped after 20 seconds.
 left=20

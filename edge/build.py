@@ -20,11 +20,13 @@ from common.secrecy import secret_stream
 from common.seeds import stream
 from common.tensors import Layout
 from edge.algorithms import find
-from edge.algorithms.asynchronous import AsynchronousEdge, Settings
+from edge.algorithms.asynchronous import AsynchronousEdge, Kept, Settings
 from edge.learner import Learner, Probes, Randomness, Shard
 from edge.owner import Owner
 from edge.plans import Holder, holders, plans_for
 
+Keeper = Callable[[Layout], Kept]
+"""Makes what keeps answers, of tensors of this layout."""
 Opener = Callable[[Owner], Store]
 """Opens what remembers the releases of these records."""
 
@@ -59,10 +61,19 @@ class Holding:
     owner: Owner | None = None
 
 
-def build(experiment: Experiment, edge: str, boot: str, opener: Opener | None = None, *, ask: Ask = fresh) -> Edge:
+def build(
+    experiment: Experiment,
+    edge: str,
+    boot: str,
+    opener: Opener | None = None,
+    *,
+    ask: Ask = fresh,
+    keeper: Keeper | None = None,
+) -> Edge:
     """The edge of this id, run by process `boot`; `ask` remembers what was calibrated.
 
-    Its ledger goes on from what `opener` finds and is kept there; without one, it is new and forgotten.
+    Its ledger goes on from what `opener` finds and is kept there; without one, it is new and forgotten. So is its last
+    answer, with `keeper`.
 
     No process may repeat the noise of another, because two releases with the same noise, at different parameters,
     give their difference away un-noised. Secure streams have keys of their own; reproducible ones are named by the
@@ -75,7 +86,8 @@ def build(experiment: Experiment, edge: str, boot: str, opener: Opener | None = 
     """
     own = hold(experiment, edge, ask)
     assert own.owner is not None  # which only `build_all` leaves out
-    return _assemble(experiment, own, edge, boot, opener(own.owner) if opener is not None else None)
+    store = opener(own.owner) if opener is not None else None
+    return _assemble(experiment, own, edge, boot, store, kept=None if keeper is None else keeper(own.model.layout))
 
 
 def build_all(experiment: Experiment, boots: Mapping[str, str], ask: Ask = fresh) -> Iterator[tuple[str, Edge]]:
@@ -98,7 +110,9 @@ def build_all(experiment: Experiment, boots: Mapping[str, str], ask: Ask = fresh
         yield edge, _assemble(experiment, Holding(settings, model, shard, *plans[alike]), edge, boots[edge], None)
 
 
-def _assemble(experiment: Experiment, own: Holding, edge: str, boot: str, store: Store | None) -> Edge:
+def _assemble(
+    experiment: Experiment, own: Holding, edge: str, boot: str, store: Store | None, *, kept: Kept | None = None
+) -> Edge:
     learner = Learner(
         own.model,
         own.shard,
@@ -109,7 +123,7 @@ def _assemble(experiment: Experiment, own: Holding, edge: str, boot: str, store:
         l2=experiment.model.l2,
     )
     hello = Hello(digest=experiment.digest(), boot=boot, samples=len(own.shard), event=own.plan.event)
-    node = AsynchronousEdge(hello, learner, own.settings, experiment.privacy.dp_delta)
+    node = AsynchronousEdge(hello, learner, own.settings, experiment.privacy.dp_delta, kept)
     work = {"model": float(own.plan.batch_size)}
     if own.probes is not None:
         work["probe"] = own.probes.plan.expected

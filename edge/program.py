@@ -1,7 +1,8 @@
 """The edge as a program: finds out which edge it is, builds it, and runs it on the broker.
 
-Its folder in the run folder, edges/<id>, holds its records. Its ledger outlives the run and lies elsewhere, in a folder
-for ledgers; that of a run whose noise can be drawn again from the seed belongs to the run, and lies beside its records.
+Its folder in the run folder, edges/<id>, holds its records and its newest answer. Its ledger outlives the run and lies
+elsewhere, in a folder for ledgers; that of a run whose noise can be drawn again from the seed belongs to the run, and
+lies beside its records.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from common.machine import Machine
 from common.mqtt import Shell
 from common.program import Attended, Call, make_folder, parse, serve, touch
 from common.records import Recorder, read
+from edge.answer_file import AnswerFile
 from edge.build import build
 from edge.identity import identify
 from edge.ledger_file import LedgerFile
@@ -42,7 +44,8 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     records = folder / "records.jsonl"
     with _ledger(call, identity, folder, _shown(records, call.run)) as ledger:
         ask = Answers(cache_folder(environment)).ask
-        edge = build(call.experiment, name, identity.boot, ledger.open, ask=ask)
+        keeper = partial(AnswerFile, folder / "answer.bin", f"{call.run} {name} {call.experiment.digest()}")
+        edge = build(call.experiment, name, identity.boot, ledger.open, ask=ask, keeper=keeper)
         for caution in edge.cautions:
             LOG.warning("%s", caution)
         recorder = Recorder(records, call.run, name)

@@ -23,7 +23,8 @@ from lab.verdict import is_sound
 class RunFolder:
     """Names of the files in the folder of one run.
 
-    experiment.yaml (resolved), run.json (run id, digest, versions, seeds), summary.json, audit.json (if audited),
+    experiment.yaml (resolved), launch.json (how it was started), run.json (run id, digest, versions, seeds),
+    summary.json, audit.json (if audited),
     cloud/{records.jsonl, output.log, model.safetensors}, edges/<id>/{records.jsonl, output.log}.
     """
 
@@ -33,6 +34,11 @@ class RunFolder:
     def experiment(self) -> Path:
         """The resolved experiment file."""
         return self.path / "experiment.yaml"
+
+    @property
+    def launch(self) -> Path:
+        """How `mapa launch` started it: run id, broker, ledgers."""
+        return self.path / "launch.json"
 
     @property
     def about(self) -> Path:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from lab.closing import print_closing
 from lab.crew import Crew, Member
 from lab.folder import RunFolder, read_run
 from lab.process import start
-from lab.progress import screen_for
+from lab.progress import Screen, screen_for
 from lab.reach import wait_for
 from lab.signals import Signals
 from lab.watch import Ending, Watch
@@ -54,6 +54,15 @@ class Request:
     ask: Ask = fresh
 
 
+@dataclass(frozen=True)
+class Start:
+    """How a run was started, for whoever goes on with it: its id, the broker (none: one of our own), the ledgers."""
+
+    run: str
+    broker: str | None
+    ledger: str | None
+
+
 def launch(request: Request, stream: TextIO) -> int:
     """Runs the experiment and gives its exit code: the cloud's, or 130 if a person stopped it.
 
@@ -65,25 +74,37 @@ def launch(request: Request, stream: TextIO) -> int:
     checked = check(request.file, request.overrides, request.ask)
     experiment = checked.experiment
     check_presence(experiment)
-    address = _address(request, experiment)
+    address = address_of(request.broker, request.access, experiment)
     run = run_id(request, experiment)
     folder = RunFolder(request.out or Path("runs") / run)
     folder.create()
     store_experiment(folder, experiment)
+    begun = Start(run, address, _ledger(request, experiment))
+    _store(folder.launch, json.dumps(asdict(begun), indent=2) + "\n")
     screen = screen_for(stream, f"{experiment.name} ({run})", request.quiet)
     for caution in checked.cautions:
         screen.say(f"warning: {caution}")
-    logs = folder.path / "broker"
-    with Signals().listening() as signals, choose(address, logs, screen.say) as broker:
+    return carry_out(folder, experiment, begun, request.access, screen=screen, stream=stream)
+
+
+def carry_out(
+    folder: RunFolder, experiment: Experiment, begun: Start, access: Access, *, screen: Screen, stream: TextIO
+) -> int:
+    """Starts all processes of a run, follows it to its end, and says how it went; its exit code.
+
+    Raises:
+        TransportError: no broker.
+        DeployError, RecordError: a process or the run folder failed.
+    """
+    with Signals().listening() as signals, choose(begun.broker, folder.path / "broker", screen.say) as broker:
         wait_for(broker.address, screen.say, lambda: signals.count > 0)
         arguments = ["--experiment", str(folder.experiment), "--broker", str(broker.address)]
-        arguments += ["--run", run, "--out", str(folder.path)]
-        arguments += ["--plain"] if address is None else request.access.arguments()  # our own broker has no TLS
-        ledger = _ledger(request, experiment)
-        if ledger:
-            screen.say(f"ledgers: {ledger[-1]} (the edges' counts go on there from run to run)")
-        edges = edge_ids(experiment.data.edges)
-        starts = [cloud(folder, arguments), *(_edge(folder, name, [*arguments, *ledger]) for name in edges)]
+        arguments += ["--run", begun.run, "--out", str(folder.path)]
+        arguments += ["--plain"] if begun.broker is None else access.arguments()  # our own broker has no TLS
+        if begun.ledger is not None:
+            screen.say(f"ledgers: {begun.ledger} (the edges' counts go on there from run to run)")
+        own = [*arguments, *(() if begun.ledger is None else ("--ledger", begun.ledger))]
+        starts = [cloud(folder, arguments), *(_edge(folder, name, own) for name in edge_ids(experiment.data.edges))]
         with Crew(starts) as crew, screen:
             ending = Watch(crew, folder, experiment, screen, signals).follow()
     if ending.is_interrupted or folder.records.is_file():
@@ -120,13 +141,12 @@ def run_id(request: Request, experiment: Experiment) -> str:
     return run
 
 
-def _address(request: Request, experiment: Experiment) -> str | None:
+def address_of(text: str | None, access: Access, experiment: Experiment) -> str | None:
     """The broker that was asked for: by the command line, else by the file, else none.
 
     Raises:
         ConfigError, TransportError: some node has nothing to get at it with.
     """
-    access, text = request.access, request.broker
     if text is None and experiment.broker.host is not None:
         text = f"{experiment.broker.host}:{experiment.broker.port or access.port}"
     if text is None:
@@ -137,12 +157,12 @@ def _address(request: Request, experiment: Experiment) -> str | None:
     return str(address)
 
 
-def _ledger(request: Request, experiment: Experiment) -> tuple[str, ...]:
-    """What tells edges where their ledgers are; nothing if these belong to the run, as in a simulation of privacy."""
+def _ledger(request: Request, experiment: Experiment) -> str | None:
+    """Where the edges' ledgers are; none if these belong to the run, as in a simulation of privacy."""
     if request.ledger is None and experiment.privacy.randomness != "secure":
-        return ()
+        return None
     folder = request.ledger if request.ledger is not None else LEDGERS / holders_of(experiment)
-    return "--ledger", str(folder.absolute())
+    return str(folder.absolute())
 
 
 def holders_of(experiment: Experiment) -> str:

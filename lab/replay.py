@@ -13,18 +13,16 @@ from itertools import zip_longest
 from typing import Any
 
 from cloud.build import build
-from cloud.transcript import END, Event, read_transcript
+from cloud.transcript import END, SHELL, read_transcript
 from common.errors import ConfigError, Fault, RecordError
 from common.experiment import parse
-from common.node import Effect, Node, Record
+from common.node import Record
 from common.records import line_of, read
 from common.wire import save
 from lab.folder import RunFolder, read_run
 
 STAMP = ("run", "node", "time")
 """What the shell adds to a row."""
-SHELL = frozenset({"connection", "dropped", "evaluation", "failed", "machine", "skipped", "slower"})
-"""Kinds of rows that the shell makes."""
 LONGEST = 300
 """Characters of a row that are shown."""
 
@@ -58,24 +56,12 @@ def replay(folder: RunFolder) -> Replayed:
             is_whole = True
             break
         events += 1
-        made += [_plain(effect) for effect in _react(cloud.node, event) if isinstance(effect, Record)]
+        made += [_plain(effect) for effect in event.happen(cloud.node) if isinstance(effect, Record)]
     fault = "" if is_whole else f"transcript: ends after {events} events: expected its last entry, for a whole run"
     fault = fault or _difference(made, _recorded(folder))
     if not fault and _bytes(folder) != save(cloud.node.tensors):
         fault = "model: cloud/model.safetensors: expected the parameters that the decisions lead to"
     return Replayed(events, len(made), fault)
-
-
-def _react(node: Node, event: Event) -> list[Effect]:
-    match event.kind:
-        case "start":
-            return list(node.start(event.now))
-        case "wake":
-            return list(node.on_wake(event.who, event.now))
-        case "message" if event.message is not None:
-            return list(node.on_message(event.who, event.message, event.now))
-        case _:
-            raise RecordError(f"transcript: event {event.kind!r}: expected start, message or wake")
 
 
 def _plain(effect: Record) -> dict[str, Any]:

@@ -11,10 +11,11 @@ Deviations: the run stops at T updates whatever the stage (the paper's inner loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from cloud.charter import Charter, Phase, Settings
+from cloud.charter import RESUMED, RETURN, Charter, Control, Phase, Settings
 from cloud.conduct import Conduct
 from cloud.controller import Controller
 from cloud.ending import Ending, without_edges
@@ -31,22 +32,21 @@ RESEND_PAUSE: Seconds = 1.0
 class AsynchronousCloud:
     """Talks with the edges; `Training` has the model, a `Controller` decides rates, clip norms and probes."""
 
+    STATE = ("_training", "_roster", "_conduct", "_waiting", "_phase", "_ending", "_numbers", "_unheard")
+
     def __init__(
-        self,
-        charter: Charter,
-        settings: Settings,
-        training: Training,
-        control: Callable[[Roster], tuple[Controller, Mapping[str, object]]],
-        outbox: list[Effect],
+        self, charter: Charter, settings: Settings, training: Training, control: Control, outbox: list[Effect]
     ) -> None:
-        """`control` makes the controller when the run begins, and the public numbers that it works from."""
+        """`control` makes the controller when the run begins."""
         self._charter = charter
         self._settings = settings
         self._training = training
         self._control = control
         self._outbox = outbox
         self._roster, self._conduct = Roster(), Conduct()
-        self._waiting: dict[NodeId, Seat] = {}
+        self._waiting: dict[NodeId, None] = {}  # in order; whose seat has no work
+        self._numbers: Mapping[str, object] | None = None
+        self._unheard: set[NodeId] = set()
         self._phase = Phase.GATHERING
         self._ending = Ending("not over yet", failed=True)
 
@@ -54,6 +54,13 @@ class AsynchronousCloud:
     def tensors(self) -> Tensors:
         """The parameters as they are now."""
         return self._training.tensors
+
+    @property
+    def controller(self) -> Controller | None:
+        """What decides, from the beginning of the run on; made anew where the node came back without it."""
+        if self._numbers is not None and self._training.controller is None:
+            self._training.controller = self._control.make(self._numbers)
+        return self._training.controller
 
     def start(self, now: Seconds) -> Sequence[Effect]:
         """Opens the run and waits for the quorum."""
@@ -63,6 +70,7 @@ class AsynchronousCloud:
 
     def on_message(self, sender: NodeId, message: Message, now: Seconds) -> Sequence[Effect]:
         """Reacts to what an edge said; what only a cloud says is refused."""
+        self._unheard.discard(sender)
         match message:
             case _ if self._phase is Phase.OVER:
                 pass
@@ -85,6 +93,12 @@ class AsynchronousCloud:
             return ()
         if name == CONNECTED:
             self._announce()
+        elif name == RESUMED:
+            self._resume()
+        elif name == "return":
+            unheard, self._unheard = sorted(self._unheard), set()
+            for edge in unheard:
+                self._farewell(edge, Bye(reason="not heard of since the cloud was restarted"), now)
         elif name == INTERRUPTED:
             self._end(Ending("interrupted"))
         elif name == "quorum" and self._phase is Phase.GATHERING:
@@ -113,14 +127,14 @@ class AsynchronousCloud:
             return
         if self._is_restless(edge, hello.boot, now):
             return
-        seat, welcome = self._roster.welcome(edge, hello)
+        seat, welcome = self._roster.welcome(edge, hello, keeps=hello.holds == self._charter.lineage)
         if welcome is not Welcome.KNOWN:
             self._record_joined(seat)
-        if welcome is Welcome.REBORN:
+        if welcome is Welcome.REBORN and seat.work is None:
             self._training.replace(edge)
         if seat.work is None:
-            self._waiting[edge] = seat
-        elif hello.ticket < seat.work.ticket:
+            self._waiting[edge] = None
+        elif hello.ticket < seat.work.ticket or hello.holds is not None:
             self._resend(seat, seat.work, now)
         if self._phase is Phase.RUNNING:
             self._advance(now, seat)
@@ -146,6 +160,18 @@ class AsynchronousCloud:
             # Edges that said Bye have nothing more to give; one whose link broke may be on its way back.
             after = min(self._settings.grace, self._settings.absence)
             self._outbox.append(Wake("absence", after if self._roster.is_gone() else self._settings.absence))
+
+    def _resume(self) -> None:
+        """Another process goes on: what this one's predecessor sent may be lost, so that edges may ask for it at once.
+
+        An edge that left or died meanwhile was heard by nobody, so those that were here have to speak.
+        """
+        self._announce()
+        self._unheard = {seat.edge for seat in self._roster.online()}
+        for seat in self._roster.online():
+            if seat.work is not None:
+                seat.work = replace(seat.work, sent=-math.inf)
+        self._outbox.append(Wake("return", RETURN))
 
     def _start_without_quorum(self, now: Seconds) -> None:
         if self._roster.present:
@@ -173,7 +199,7 @@ class AsynchronousCloud:
             self._roster.hear(seat)
         seat.is_silent, seat.bye = False, None
         work = seat.work
-        if work is not None and message.ticket >= work.ticket:
+        if work is not None and message.ticket >= work.ticket and message.lineage == self._charter.lineage:
             fault = self._charter.admission.fault_in(seat, work, self._training.version, message)
             if fault is not None:
                 self._refuse(edge, fault, message.ticket)
@@ -186,13 +212,14 @@ class AsynchronousCloud:
         elif work is not None:
             self._resend(seat, work, now)
         if seat.work is None:
-            self._waiting[edge] = seat
+            self._waiting[edge] = None
         self._advance(now, seat)
 
     def _begin(self, now: Seconds) -> None:
         self._phase = Phase.RUNNING
-        controller, numbers = self._control(self._roster)
-        self._record("begin", **numbers)
+        self._numbers = self._control.numbers(self._roster)
+        controller = self._control.make(self._numbers)
+        self._record("begin", **self._numbers)
         self._training.begin(controller)
         self._advance(now, None)
 
@@ -202,14 +229,15 @@ class AsynchronousCloud:
         if self._training.ending is not None:
             self._end(self._training.ending)
             return
-        for free in list(self._waiting.values()) if has_moved or seat is None else (seat,):
-            work = self._training.work_for(free, now) if free.edge in self._waiting else None
-            if work is not None:
+        for edge in list(self._waiting) if has_moved or seat is None else (seat.edge,):
+            free = self._roster.find(edge) if edge in self._waiting else None
+            work = self._training.work_for(free, now) if free is not None else None
+            if free is not None and work is not None:
                 del self._waiting[free.edge]
                 self._deliver(free, work)
 
     def _deliver(self, seat: Seat, work: Work) -> bool:
-        message = self._training.message_for(seat.edge, work)
+        message = self._training.message_for(seat.edge, work, self._charter.lineage)
         if message is not None:
             seat.work = self._charter.admission.bounded(seat, work, message)
             self._send(seat.edge, message)
@@ -221,7 +249,7 @@ class AsynchronousCloud:
             return
         if not self._deliver(seat, replace(work, sent=now)):  # a probe that was decided without this edge
             seat.work = None
-            self._waiting[seat.edge] = seat
+            self._waiting[seat.edge] = None
 
     # The end
 
@@ -249,8 +277,8 @@ class AsynchronousCloud:
 
     def _announce(self) -> None:
         is_closing = self._phase is Phase.CLOSING
-        running = Running(boot=self._charter.boot, digest=self._charter.admission.digest)
-        self._send(EDGES, self._stop() if is_closing else running)
+        boot, lineage, digest = self._charter.boot, self._charter.lineage, self._charter.admission.digest
+        self._send(EDGES, self._stop() if is_closing else Running(boot=boot, lineage=lineage, digest=digest))
 
     def _send(self, to: NodeId | Group, message: Message) -> None:
         self._outbox.append(Send(to, message))

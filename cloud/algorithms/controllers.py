@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -53,6 +53,7 @@ class DecayingRate:
     """Rates 1 / (floor + slope * sqrt(t + shift)) at update t = 1, 2, ...; one stage, one clip norm, no probes."""
 
     stage = 1
+    STATE: ClassVar[tuple[str, ...]] = ("_update",)
 
     def __init__(self, floor: float, slope: float, shift: int, clip_norm: float | None, sensitivity: float) -> None:
         """Takes the constants of the rate.

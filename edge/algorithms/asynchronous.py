@@ -6,11 +6,16 @@ The conversation. The edge says Hello until the cloud gives it work. Each Model 
 once; the answer is kept and sent again, the same message, after `patience` without newer work. Nothing is computed
 twice: a second answer to one ticket would be a second release of the same records. Out of budget, the edge says Bye,
 and the run goes on without it.
+
+Two things outlive a process. An answer is kept (`Kept`) before it leaves: the next process of this edge holds it, says
+so with its Hello, and if the cloud asks for that very ticket again, it says the same once more, for no further release.
+And a cloud that goes on after a restart has the same lineage: it hears at once what it may have missed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from pydantic import Field
 
@@ -40,17 +45,35 @@ class Settings(Section):
     probe_share: float = Field(default=0.1, gt=0, lt=1, description="of the privacy budget, set aside for probes")
 
 
+class Kept(Protocol):
+    """Keeps the newest answer for the next process of this edge."""
+
+    def read(self) -> Update | Answer | None:
+        """What the process before this one left; None if there is nothing, or nothing whole."""
+        ...
+
+    def write(self, answer: Update | Answer) -> None:
+        """Keeps an answer in place of the one before; it has left nothing yet."""
+        ...
+
+
 class AsynchronousEdge:
     """Answers tickets, each once; the `Learner` has the records and the ledger."""
 
-    def __init__(self, hello: Hello, learner: Learner, settings: Settings, dp_delta: float) -> None:
+    def __init__(
+        self, hello: Hello, learner: Learner, settings: Settings, dp_delta: float, kept: Kept | None = None
+    ) -> None:
+        self._kept = kept
+        self._held = None if kept is None else _usable(kept.read(), hello)
+        if self._held is not None:
+            hello = hello.model_copy(update={"ticket": self._held.ticket, "holds": self._held.lineage})
         self._hello = hello
         self._learner = learner
         self._settings = settings
         self._dp_delta = dp_delta
         self._ticket = hello.ticket
         self._last: Hello | Update | Answer = hello
-        self._cloud: str | None = None
+        self._cloud: Running | None = None
         self._refusals = self._unread = 0
         self._is_said = False
         """Something was said that no refusal was taken to be about."""
@@ -72,7 +95,7 @@ class AsynchronousEdge:
         self._heard = now
         match message:
             case Model() | Probe():
-                return self._work(message) if message.ticket > self._ticket else ()
+                return self._take(message)
             case Stop():
                 return self._stop(message)
             case Running():
@@ -105,15 +128,36 @@ class AsynchronousEdge:
         ]
 
     def _meet(self, running: Running) -> Sequence[Effect]:
-        """Another cloud process answers for the run: it does not know this edge, and its model is another."""
-        if running.boot == self._cloud:
+        """Another cloud process answers for the run.
+
+        If it goes on with the state of the one before, it may not have heard the last thing said. If not, it does not
+        know this edge, and its model is another.
+        """
+        known, self._cloud = self._cloud, running
+        if known is not None and running.boot == known.boot:
             return ()
-        is_other, self._cloud = self._cloud is not None, running.boot
-        met = Record("met", {"cloud": running.boot})
-        if not is_other:
+        met = Record("met", {"cloud": running.boot, "lineage": running.lineage})
+        if known is None:
             return [met]
-        self._last = self._hello.model_copy(update={"ticket": self._ticket})
+        if running.lineage is None or running.lineage != known.lineage:
+            self._held = None
+            self._last = self._hello.model_copy(update={"ticket": self._ticket, "holds": None})
         return [met, *self._say()]
+
+    def _take(self, message: Model | Probe) -> Sequence[Effect]:
+        """Work that is new, or what is known of it; that of a cloud that is gone is nobody's any more."""
+        if self._cloud is not None and message.lineage != self._cloud.lineage:
+            return ()
+        return self._work(message) if message.ticket > self._ticket else self._repeat(message)
+
+    def _repeat(self, message: Model | Probe) -> Sequence[Effect]:
+        """The cloud waits for what the process before this one has answered: here it is, for no further release."""
+        held = self._held
+        if held is None or (message.ticket, message.lineage) != (held.ticket, held.lineage):
+            return ()
+        self._last, self._held = held, None
+        row = {"ticket": held.ticket, "version": held.version, "event": self._row(held.event)}
+        return [Record("held", row), *self._say()]
 
     def _stop(self, stop: Stop) -> Sequence[Effect]:
         if stop.boot not in (None, self._hello.boot):
@@ -141,13 +185,15 @@ class AsynchronousEdge:
         return [record, *self._leave(f"refused {self._refusals + self._unread} times: {refusal.reason}", 1)]
 
     def _work(self, message: Model | Probe) -> Sequence[Effect]:
-        self._ticket, self._refusals, self._unread = message.ticket, 0, 0
+        self._ticket, self._refusals, self._unread, self._held = message.ticket, 0, 0, None
         try:
             answer = self._update(message) if isinstance(message, Model) else self._answer(message)
         except BudgetExhausted as error:  # a promise kept, not broken: nothing was released
             return self._leave(f"budget spent: {error}", 0)
         except (RemoteProtocolError, LedgerError) as error:  # so was nothing here
             return self._leave(str(error), error.exit_code)
+        if self._kept is not None:
+            self._kept.write(answer)
         self._last = answer
         row = {"ticket": answer.ticket, "version": answer.version, "event": self._row(answer.event)}
         return [Record("release", row), *self._say()]
@@ -156,6 +202,7 @@ class AsynchronousEdge:
         flat, event = self._learner.gradient(model.tensors.flat, model.directive.clip_norm, model.ticket)
         return Update(
             ticket=model.ticket,
+            lineage=model.lineage,
             version=model.version,
             work=float(self._learner.plan.batch_size),
             event=event,
@@ -164,7 +211,7 @@ class AsynchronousEdge:
 
     def _answer(self, probe: Probe) -> Answer:
         event, values = self._learner.look(probe.tensors.flat, probe.cap, probe.bound, probe.ticket)
-        return Answer(ticket=probe.ticket, version=probe.version, event=event, values=values)
+        return Answer(ticket=probe.ticket, lineage=probe.lineage, version=probe.version, event=event, values=values)
 
     def _row(self, event: Event) -> dict[str, object]:
         row = self._rows.get(event)
@@ -219,3 +266,9 @@ class AsynchronousEdge:
             notes.append("since the ledger was begun: simulated, for noise of earlier runs came from a seed")
         found = {"ledger_releases": ledger.held_releases, "ledger_epsilon": held.epsilon}
         return bye.model_copy(update=found | {"note": "; ".join(notes)[:500]})
+
+
+def _usable(answer: Update | Answer | None, hello: Hello) -> Update | Answer | None:
+    """An answer that a process which says this Hello may give: an update with other noise than it declares is none."""
+    is_other = isinstance(answer, Update) and answer.event != hello.event
+    return None if answer is None or answer.lineage is None or is_other else answer

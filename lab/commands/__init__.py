@@ -25,6 +25,7 @@ from lab.commands import (
     replay,
     report,
     reproduce,
+    resume,
     simulate,
     sweep,
 )
@@ -59,6 +60,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "replay": replay,
         "report": report,
         "reproduce": reproduce,
+        "resume": resume,
         "simulate": simulate,
         "sweep": sweep,
     }

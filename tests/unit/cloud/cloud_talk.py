@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from cloud.controller import Ask, Continue
 from cloud.parameters import Parameters
 from cloud.progress import Progress
 from cloud.reach import Reach
+from cloud.roster import Roster
 from cloud.training import Training
 from common.events import Event
 from common.experiment import Evaluation, edge_ids
@@ -41,6 +42,8 @@ Kind = TypeVar("Kind")
 @dataclass
 class Scripted:
     """A controller that asks when it is told to, and goes where it is told to."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("clip_norm", "stage", "count")
 
     asks: dict[int, float] = field(default_factory=dict)
     replies: list[Ask | Continue] = field(default_factory=list)
@@ -75,6 +78,19 @@ class Scripted:
         return None if cap is None else Ask(flat.copy(), cap=cap, bound=1.0)
 
 
+@dataclass(frozen=True)
+class Control:
+    """Makes the controller that it is given."""
+
+    controller: Scripted
+
+    def numbers(self, roster: Roster) -> Mapping[str, object]:
+        return {"edges": len(roster.online())}
+
+    def make(self, numbers: Mapping[str, object]) -> Scripted:
+        return self.controller
+
+
 class Talk:
     """A cloud and the effects of the last event."""
 
@@ -88,6 +104,7 @@ class Talk:
         every: int = 0,
         cap: int = 8,
         sync: bool = False,
+        lineage: str | None = None,
         **settings: Any,
     ) -> None:
         outbox: list[Effect] = []
@@ -100,9 +117,10 @@ class Talk:
             staleness_cap=0 if sync else cap,
             patience=60.0,
         )
-        begin = lambda roster: (self.controller, {"edges": len(roster.online())})  # noqa: E731
-        charter = Charter(Admission(DIGEST, frozenset(edge_ids(8)), TRAINING, PROBING, Reach(None)), "cloud-1", quorum)
-        self.node = AsynchronousCloud(charter, Settings(**settings), self.training, begin, outbox)
+        charter = Charter(
+            Admission(DIGEST, frozenset(edge_ids(8)), TRAINING, PROBING, Reach(None)), "cloud-1", quorum, lineage
+        )
+        self.node = AsynchronousCloud(charter, Settings(**settings), self.training, Control(self.controller), outbox)
         self.now = 0.0
         self.effects: Sequence[Effect] = self.node.start(0.0)
 

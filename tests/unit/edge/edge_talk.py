@@ -24,7 +24,7 @@ from common.privacy.plan import PrivacyPlan
 from common.privacy.probes import ProbePlan
 from common.seeds import stream
 from common.tensors import Tensors
-from edge.algorithms.asynchronous import AsynchronousEdge, Settings
+from edge.algorithms.asynchronous import AsynchronousEdge, Kept, Settings
 from edge.learner import Learner, Probes, Randomness, Shard
 
 MODEL = build_model(ModelChoice(name="softmax"), (4,), 3)
@@ -34,7 +34,13 @@ EVENT = Event(mechanism="gaussian", noise_multiplier=2.0, dimension=MODEL.layout
 class Talk:
     """An edge and the effects of the last event."""
 
-    def __init__(self, most: int | None = None, ceiling: float | None = None, store: Store | None = None) -> None:
+    def __init__(
+        self,
+        most: int | None = None,
+        ceiling: float | None = None,
+        store: Store | None = None,
+        kept: Kept | None = None,
+    ) -> None:
         rng = np.random.default_rng(5)
         shard = Shard(MODEL.prepare(rng.normal(size=(20, 4)).astype(np.float32), 1.0), rng.integers(3, size=20))
         self.ledger = Ledger(Budget(most), store)
@@ -48,7 +54,7 @@ class Talk:
             probes=Probes(probing, 3),
         )
         hello = Hello(digest="a" * 64, boot="b1", samples=20, event=EVENT)
-        self.node = AsynchronousEdge(hello, learner, Settings(), 1e-5)
+        self.node = AsynchronousEdge(hello, learner, Settings(), 1e-5, kept)
         self.effects: Sequence[Effect] = self.node.start(0.0)
 
     def hear(self, message: Message, sender: str = CLOUD) -> Sequence[Effect]:

@@ -210,7 +210,7 @@ def test_strangers_and_other_edges_messages_do_nothing() -> None:
 def test_another_cloud_process_is_greeted() -> None:
     talk = Talk()
     talk.hear(Running(boot="c1", digest="a" * 64))
-    assert talk.rows("met") == [{"cloud": "c1"}]
+    assert talk.rows("met") == [{"cloud": "c1", "lineage": None}]
     assert talk.said() == []
     talk.model(5)
     assert talk.hear(Running(boot="c1", digest="a" * 64)) == ()

@@ -14,16 +14,16 @@ FILE = Path("x.yaml")
 
 
 def test_secure_ledgers_outlive_the_run() -> None:
-    (option, folder) = _ledger(Request(FILE), plan := experiment(privacy__randomness="secure"))
-    assert (option, Path(folder)) == ("--ledger", Path("ledgers").absolute() / holders_of(plan))
+    folder = _ledger(Request(FILE), plan := experiment(privacy__randomness="secure"))
+    assert folder == str(Path("ledgers").absolute() / holders_of(plan))
 
 
 def test_those_of_simulated_privacy_belong_to_the_run_unless_somebody_says_where() -> None:
     plan = experiment(privacy__randomness="reproducible")
-    assert _ledger(Request(FILE), plan) == ()
+    assert _ledger(Request(FILE), plan) is None
     for randomness in ("secure", "reproducible"):
         plan = experiment(privacy__randomness=randomness)
-        assert _ledger(Request(FILE, ledger=Path("/kept")), plan) == ("--ledger", "/kept")
+        assert _ledger(Request(FILE, ledger=Path("/kept")), plan) == "/kept"
 
 
 @pytest.mark.parametrize(
