@@ -16,14 +16,15 @@ Matrix = NDArray[np.float32]
 
 
 def product(rows: Matrix, matrix: Matrix) -> Matrix:
-    """[n, outputs]: `rows` [n, width] times `matrix` [width, outputs]."""
+    """[n, outputs]: `rows` [n, width] times `matrix` [width, outputs]; rows that are not finite stay so, in silence."""
     count, width = rows.shape
     whole = count - count % _ROWS
     result = np.empty((count, matrix.shape[1]), dtype=np.float32)
-    if whole > 0:
-        result[:whole] = (rows[:whole].reshape(-1, _ROWS, width) @ matrix).reshape(whole, -1)
-    if whole < count:
-        block = np.zeros((1, _ROWS, width), dtype=np.float32)
-        block[0, : count - whole] = rows[whole:]
-        result[whole:] = (block @ matrix)[0, : count - whole]
+    with np.errstate(all="ignore"):
+        if whole > 0:
+            result[:whole] = (rows[:whole].reshape(-1, _ROWS, width) @ matrix).reshape(whole, -1)
+        if whole < count:
+            block = np.zeros((1, _ROWS, width), dtype=np.float32)
+            block[0, : count - whole] = rows[whole:]
+            result[whole:] = (block @ matrix)[0, : count - whole]
     return result
