@@ -37,9 +37,13 @@ def credentials(certs: Path | None, edges: Sequence[str]) -> Mapping[str, Mappin
     return found
 
 
-def edge_arguments(experiment: Experiment, broker: str, run: str, edge: str, *, has_certs: bool) -> Sequence[str]:
-    """What the edge's program is called with in its container."""
-    arguments = ["--experiment", f"{SETUP}/{EXPERIMENT}", "--broker", broker, "--run", run, "--id", edge]
-    arguments += ["--out", f"/results/{run}"]
-    arguments += ["--ledger", "/ledger"] if experiment.privacy.randomness == "secure" else []
+def program_arguments(experiment: Experiment, broker: str, run: str, node: str, *, has_certs: bool) -> Sequence[str]:
+    """What the program of a node is called with in its container."""
+    arguments = ["--experiment", f"{SETUP}/{EXPERIMENT}", "--broker", broker, "--run", run, "--out", f"/results/{run}"]
     return [*arguments, *(["--certs", f"{SETUP}/{_CERTS}"] if has_certs else ["--plain"])]
+
+
+def edge_arguments(experiment: Experiment, broker: str, run: str, edge: str, *, has_certs: bool) -> Sequence[str]:
+    """The same for an edge."""
+    ledger = ["--ledger", "/ledger"] if experiment.privacy.randomness == "secure" else []
+    return [*program_arguments(experiment, broker, run, edge, has_certs=has_certs), "--id", edge, *ledger]

@@ -27,6 +27,7 @@ from lab.commands import (
     reproduce,
     resume,
     simulate,
+    stack,
     sweep,
 )
 
@@ -62,6 +63,7 @@ COMMANDS: Mapping[str, Command] = MappingProxyType(
         "reproduce": reproduce,
         "resume": resume,
         "simulate": simulate,
+        "stack": stack,
         "sweep": sweep,
     }
 )

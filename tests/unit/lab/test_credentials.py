@@ -104,7 +104,7 @@ def test_a_bundle_has_all_that_its_edge_needs_and_no_more(
     service = yaml.safe_load(found["edge-0001/compose.yaml"][1])["services"]["edge"]
     assert service["command"] == [
         *("--experiment", "/run/mapa/experiment.yaml", "--broker", "broker.example.org", "--run", "study-1"),
-        *("--id", "edge-0001", "--out", "/results/study-1", "--ledger", "/ledger", "--certs", "/run/mapa/certs"),
+        *("--out", "/results/study-1", "--certs", "/run/mapa/certs", "--id", "edge-0001", "--ledger", "/ledger"),
     ]
     everything = b"".join(content for _, content in found.values())
     assert b"edge-0002.key" not in everything
