@@ -111,8 +111,7 @@ def fault_of_noise(event: Event, noisiest: Mapping[str, float]) -> str | None:
 
 def norm_of(flat: Flat) -> float:
     """The norm of a finite vector, which may be larger than float32 holds."""
-    with np.errstate(over="ignore"):
-        square = float(flat.dot(flat))
+    square = float(np.vdot(flat, flat))  # which, other than `dot`, overflows without a warning
     if math.isfinite(square):
         return math.sqrt(square)
     whole = flat.astype(np.float64)

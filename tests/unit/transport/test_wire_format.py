@@ -12,7 +12,7 @@ import safetensors.numpy
 from common.errors import WireError
 from common.messages import Directive, Model, Stop
 from common.tensors import Layout, Tensors
-from common.wire import Envelope, Limits, decode, encode, save
+from common.wire import Envelope, Limits, decode, encode, fault_of_values, save
 
 LAYOUT = Layout.of({"a.bias": (2,), "a.weight": (2, 3)})
 TENSORS = Tensors(LAYOUT, np.arange(8, dtype=np.float32))
@@ -199,3 +199,18 @@ def test_a_saved_model_is_a_file_for_any_tool() -> None:
     loaded = safetensors.numpy.load(save(TENSORS))
     assert loaded.keys() == TENSORS.keys()
     assert all(np.array_equal(loaded[name], TENSORS[name]) for name in TENSORS)
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ([0.0, -1.5], None),
+        ([3e38, -3e38], None),
+        ([], None),
+        ([np.nan, 1.0], "tensors: 1 of 2 values: expected finite numbers"),
+        ([np.inf, -np.inf], "tensors: 2 of 2 values: expected finite numbers"),
+        ([3e38, np.inf], "tensors: 1 of 2 values: expected finite numbers"),
+    ],
+)
+def test_numbers_are_finite_however_large(values: list[float], fault: str | None) -> None:
+    assert fault_of_values(np.array(values, dtype=np.float32)) == fault
