@@ -46,7 +46,11 @@ _RISES = np.exp(-np.square(_EDGES[1:]) / 2) - _FLOORS
 
 
 def standard_normal(size: int, rng: np.random.Generator) -> Numbers:
-    """[size] independent standard normal numbers, from a generator whose raw numbers have 64 bits."""
+    """[size] independent standard normal numbers.
+
+    Raises:
+        TypeError: the generator's raw numbers have 32 bits, as those of MT19937: there would be almost no noise.
+    """
     numbers = np.empty(size)
     for start in range(0, size, _ROWS):
         rows = numbers[start : start + _ROWS]
@@ -59,6 +63,8 @@ def standard_normal(size: int, rng: np.random.Generator) -> Numbers:
 
 def _fill(numbers: Numbers, rng: np.random.Generator) -> None:
     bits: NDArray[np.int64] = rng.bit_generator.random_raw(numbers.size).view(np.int64)
+    if not (bits[:8] >> 32).any():  # by chance, once in 2^256
+        raise TypeError(f"{type(rng.bit_generator).__name__}: expected a generator with raw numbers of 64 bits")
     np.copyto(numbers, bits)
     bits &= _LAYERS - 1
     outside = (np.abs(numbers) >= _SAFE.take(bits)).nonzero()[0]

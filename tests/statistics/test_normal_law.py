@@ -89,3 +89,8 @@ def test_the_tail_is_that_of_the_bell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tail_p_value(TAIL + rng.standard_exponential(50_000) / TAIL) < 1e-5  # control: not thinned
     monkeypatch.setattr(normal, "_beyond", lambda rng: TAIL * (1 + 0.05 * rng.random()))  # control: cut short
     assert tail_p_value(numbers(stream(3, "normal"))) < 1e-5
+
+
+def test_a_generator_with_short_raw_numbers_is_refused() -> None:
+    with pytest.raises(TypeError, match="MT19937: expected a generator with raw numbers of 64 bits"):
+        standard_normal(5000, np.random.Generator(np.random.MT19937(1)))
