@@ -8,11 +8,12 @@ from common.node import Seconds
 
 NOTE = 3.0
 """Seconds between two lines about the same trouble."""
-BRIEF, STABLE = 5.0, 30.0
+BRIEF, STABLE = 3.0, 30.0
 """Seconds: a connection that lasts less was cut off at once; one that lasts more had no rival until then."""
-FEW, MANY = 5, 20
+FEW, MANY = 10, 40
 """Connections in a row that may be cut off at once: for a process that never had a stable one, and for one that had.
-So of two that cut each other off, the one that came later gives up."""
+So of two that cut each other off, about once a second, the one that came later gives up. A line that breaks as often as
+that is of no use to anybody; one that breaks less often is not meant."""
 
 
 class Vigil:

@@ -46,8 +46,8 @@ class Entry:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the certificate, to be compared by two people over the telephone."""
-        return self.certificate.fingerprint(hashes.SHA256()).hex(":")
+        """SHA-256 of the certificate as `openssl x509 -fingerprint` has it: two people can compare it by telephone."""
+        return self.certificate.fingerprint(hashes.SHA256()).hex(":").upper()
 
     def warning(self, now: datetime) -> str | None:
         """What is wrong with its dates, or will be soon."""

@@ -68,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _init(folder: Folder, arguments: argparse.Namespace) -> None:
     folder.begin(arguments.hosts, replace=arguments.replace)
     print(f"authority: {folder.root / 'authority'} (keep its key from everybody: it makes identities)")
-    print(f"for the broker's machine: {folder.broker} (run: mosquitto -c {folder.broker / 'mosquitto.conf'})")
+    print(f"for the broker's machine: {folder.broker} (run: mosquitto -c {folder.broker / 'mosquitto.conf'};")
+    print("    started by root it becomes the user mosquitto, whose this folder then has to be: chown -R mosquitto)")
     print(f"for the cloud: {folder.ca}, {folder.root / 'cloud.crt'}, {folder.root / 'cloud.key'}")
     print("next: mapa certs edge edge-0001 edge-0002 ...")
 

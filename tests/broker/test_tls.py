@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from common.access import Access
 from common.address import Address, Tls
 from common.broker import HOST
 from common.node import CLOUD
+from common.tls import context
 from common.trust.folder import Folder
 
 pytestmark = [
@@ -172,6 +174,28 @@ def test_who_is_revoked_while_connected_does_not_come_back(guarded: Guarded, pla
     wait_for(lambda: [row["state"] for row in lives["edge-0002"].rows("connection")] == ["up", "down", "up"])
     guarded.folder.client("edge-0001", renew=True)
     place.joined(Toy(), "edge-0001", address=guarded.address_of("edge-0001"))
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+def test_old_versions_of_tls_are_refused(guarded: Guarded) -> None:
+    """With a control: the same client gets in with 1.2, which it gets out of the way by wanting nothing newer."""
+    tls = guarded.address_of("edge-0001").tls
+    assert tls is not None
+
+    def version(newest: ssl.TLSVersion) -> str | None:
+        made = context(tls)
+        made.set_ciphers("ALL:@SECLEVEL=0")
+        made.minimum_version, made.maximum_version = ssl.TLSVersion.MINIMUM_SUPPORTED, newest
+        with (
+            socket.create_connection((HOST, guarded.port)) as bare,
+            made.wrap_socket(bare, server_hostname="localhost") as link,
+        ):
+            return link.version()
+
+    assert version(ssl.TLSVersion.MAXIMUM_SUPPORTED) == "TLSv1.3"
+    assert version(ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
+    with pytest.raises(ssl.SSLError, match="PROTOCOL_VERSION"):
+        version(ssl.TLSVersion.TLSv1_1)
 
 
 def test_a_broker_without_tls_is_told_apart(place: Place, folder: Folder) -> None:

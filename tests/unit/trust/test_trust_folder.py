@@ -81,6 +81,11 @@ def test_the_brokers_certificate_is_for_all_its_names(begun: Folder) -> None:
         assert name in text
 
 
+def test_a_fingerprint_is_what_openssl_shows(begun: Folder) -> None:
+    shown = openssl("x509", "-in", begun.ca, "-noout", "-fingerprint", "-sha256").strip()
+    assert shown.partition("=")[2] == begun.entries()[0].fingerprint
+
+
 def test_an_authority_is_not_replaced_by_accident(folder: Folder) -> None:
     before = folder.ca.read_bytes()
     with pytest.raises(ConfigError, match="expected no authority here yet"):
