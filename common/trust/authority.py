@@ -25,8 +25,8 @@ from common.errors import ConfigError, Fault
 from common.trust import BROKER, NAME, keys
 
 AUTHORITY_DAYS, SERVER_DAYS, CLIENT_DAYS = 3650, 825, 365
-LATE = timedelta(hours=1)
-"""A certificate is valid from so long before it was made: clocks of edges may be late by that much."""
+LATE = timedelta(days=1)
+"""A certificate is valid from so long before it was made: clocks may be late by that much, e.g. by a time zone."""
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
 _SIGNS = ("digital_signature",)
 _AUTHORITY_SIGNS = ("key_cert_sign", "crl_sign")

@@ -238,7 +238,7 @@ def test_of_two_runs_with_one_identity_the_later_gives_up(guarded: Guarded, plac
     first = place.joined(Toy(), CLOUD, address=guarded.address_of(CLOUD))
     first.shell._vigil._up_at -= 60.0  # it has been up for long
     second = place.live(Toy(), CLOUD, address=guarded.address_of(CLOUD), run="another")
-    assert second.end(60.0) == 4
+    assert second.end(120.0) == 4
     assert "expected one process for each identity" in second.rows("failed")[0]["reason"]
     wait_for(lambda: first.rows("connection")[-1]["state"] == "up")
     assert first.thread.is_alive()

@@ -202,7 +202,7 @@ def test_dates_that_end_soon_are_told(folder: Folder) -> None:
     later = {entry.name: entry.warning(NOW + timedelta(days=21)) for entry in folder.entries()}
     assert later["edge-0001"] == "expired on 2026-03-21"
     assert later["edge-0002"] == "expires on 2026-04-10"
-    assert "not valid before" in (folder.entries()[0].warning(NOW - timedelta(days=1)) or "")
+    assert "not valid before" in (folder.entries()[0].warning(NOW - timedelta(days=2)) or "")
 
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
