@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
-import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from common.address import PORT, TLS_PORT, Address, Tls
-from common.errors import ConfigError, Fault, TransportError
-from common.node import NodeId
-from common.tls import context
-from common.trust import keys, passwords
-from common.trust.term import Clock, is_valid, term, utc
+from common.errors import ConfigError, Fault
 
-LOG = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from common.node import NodeId
+    from common.trust.term import Clock
+
 _FLAGS = (
     ("certs", "MQTT_CERTS", "DIR", "folder with ca.crt and <name>.crt, <name>.key or <name>.password"),
     ("ca", "MQTT_CA", "FILE", "certificate of the authority that made the broker's: switches TLS on"),
@@ -28,7 +27,7 @@ _FLAGS = (
     ("key", "MQTT_KEY", "FILE", "the key of this certificate"),
     ("password-file", "MQTT_PASSWORD_FILE", "FILE", "holds a password"),
 )
-Enrol = Callable[[str, NodeId, Path], Tls]
+Enrol = Callable[[str, str, Path], Tls]
 """Gets a certificate from an enrolment service, given where that is, for whom, and the authority's certificate."""
 
 
@@ -63,54 +62,16 @@ class Access:
         found += ["--username", self.username] if self.username is not None else []
         return [*found, *(["--plain"] if self.is_plain else [])]
 
-    def secured(self, broker: Address, name: NodeId, enrol: Enrol | None = None, clock: Clock = utc) -> Address:
+    def secured(self, broker: Address, name: NodeId, enrol: Enrol | None = None, clock: Clock | None = None) -> Address:
         """The broker's address with all that `name` needs there.
 
         Raises:
             ConfigError: a file is missing or wrong, or the connection would be in plain text through a network.
             TransportError: the certificate is out of date, or the enrolment service gave none.
         """
-        if not self.has_tls:
-            self._check_plain(broker)
-            return self._with_password(broker, name, self.password)
-        ca, pair, password = self._files(name)
-        if self.folder is not None and not ca.exists():
-            raise ConfigError(Fault("--certs", str(self.folder), "a folder with ca.crt (mapa certs, CERTS in compose)"))
-        tls = Tls(str(ca), *(str(path) for path in pair))
-        if not pair and password is None and self.enrolment is not None and enrol is not None:
-            tls = enrol(self.enrolment, name, ca)
-        elif not pair and password is None:
-            expected = f"{name}.crt and {name}.key, or {name}.password there (mapa certs edge {name})"
-            raise ConfigError(Fault("--certs" if self.folder else "--cert", str(self.folder or None), expected))
-        context(tls)  # an unreadable file is told now, before anything is started
-        _check(tls, name, clock)
-        return self._with_password(replace(broker, tls=tls), name, password)
+        from common.securing import secured  # noqa: PLC0415 - loads a library for cryptography; help comes without
 
-    def _files(self, name: NodeId) -> tuple[Path, tuple[Path, ...], Path | None]:
-        """The authority's certificate, this node's certificate and key, its password; what was named goes first."""
-        folder, pair, password = self.folder, (self.certificate, self.key), self.password
-        if folder is not None and pair == (None, None) and password is None:
-            pair = (folder / f"{name}.crt", folder / f"{name}.key")
-            password = folder / f"{name}.password"
-            password = password if password.exists() else None
-            pair = pair if any(path.exists() for path in pair) else (None, None)
-        ca = self.ca or (folder / "ca.crt" if folder is not None else None)
-        assert ca is not None
-        found = tuple(path for path in pair if path is not None)
-        if len(found) == 1:
-            raise ConfigError(Fault("--cert, --key", str(found[0]), "a certificate and its key, both"))
-        return ca, found, password
-
-    def _with_password(self, broker: Address, name: NodeId, file: Path | None) -> Address:
-        if file is None:
-            return broker if self.username is None else replace(broker, username=self.username)
-        password = passwords.cleaned(keys.read(file, "--password-file"), str(file))
-        return replace(broker, username=self.username or name, password=password)
-
-    def _check_plain(self, broker: Address) -> None:
-        if not self.is_plain and not is_loopback(broker.host):
-            expected = "TLS on the way to another machine (--certs DIR or --ca FILE; or --plain, where nobody listens)"
-            raise ConfigError(Fault("--broker", str(broker), expected))
+        return secured(self, broker, name, enrol, clock)
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -156,19 +117,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _check(tls: Tls, name: NodeId, clock: Clock) -> None:
-    """Looks at this side's own certificate, which the broker would refuse without saying why."""
-    if tls.certificate is None:
-        return
-    held = keys.certificate(Path(tls.certificate))
-    if keys.name_of(held.subject) != name:
-        expected = f"a certificate of {name!r}, not of {keys.name_of(held.subject)!r}"
-        raise ConfigError(Fault("--cert", tls.certificate, expected))
-    said = term(held, clock())
-    if not is_valid(held, clock()):
-        cure = f"a valid one (mapa certs edge {name} --renew), or the right time on this machine"
-        raise TransportError(f"certificate {tls.certificate}: {said}: expected {cure}")
-    if said is not None:
-        LOG.warning("certificate %s: %s: mapa certs edge %s --renew", tls.certificate, said, name)
