@@ -1,6 +1,6 @@
 """How a run stands being killed: many SIGKILLs at random moments of cloud, edges and broker; and how soon it goes on.
 
-    python bench/crashes.py [--kills 300] [--updates 2000] [--seed 1] [--folder DIR]
+    python bench/crashes.py [--kills 60] [--updates 2000] [--seed 1] [--folder DIR]
 
 Runs of real processes on a real Mosquitto, one after the other, until there were so many kills. Each is judged by its
 records alone (`lab.invariants`). Nothing may be lost, doubled, under-counted or stuck; the exit code says so.
@@ -29,7 +29,7 @@ EACH = 20
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--updates", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pause", type=float, default=2.0, help="seconds between kills, on average")
