@@ -136,15 +136,18 @@ class Doorman:
 
     # In the main thread
 
-    def took(self, topic: str, size: int) -> None:
-        """A payload that was let in is read, or thrown away."""
+    def took(self, topic: str, size: int) -> bool:
+        """A payload that was let in is about to be read. False: its sender was muted since, so it is not."""
         with self._lock:
             self._payloads -= 1
             self._bytes -= size
             sender = self._sender_of(topic)
             guest = self._known.get(sender) if sender is not None else None
-            if guest is not None:
-                guest.waiting -= size
+            if guest is None:
+                return True
+            guest.waiting -= size
+            guest.unread += guest.is_muted
+            return not guest.is_muted
 
     def asked(self, node: NodeId, answers: int) -> None:
         """This node was sent something that it may answer with so many payloads."""

@@ -249,7 +249,8 @@ class Shell:
                 raise error
 
     def _arrived(self, event: Arrived) -> None:
-        self._doorman.took(event.topic, len(event.payload))
+        if not self._doorman.took(event.topic, len(event.payload)):
+            return
         try:
             presence = self._reception.admit(event.topic, event.payload, self._now())
         except WireError as error:

@@ -128,3 +128,14 @@ def test_a_topic_of_nobody_is_not_read_and_the_own_one_is() -> None:
     assert not door.read("fl/other-run/edge/edge-0001/up/hello")
     assert not door.read("fl/run/edge/Edge!/up/hello")
     assert all(door.read("fl/run/cloud/status") for _ in range(100))
+
+
+def test_what_waits_when_its_sender_is_muted_is_not_read_either() -> None:
+    door = Door(faults=1)
+    assert [door.lets_in(HELLO, 100) for _ in range(3)] == [True] * 3
+    assert door.took(HELLO, 100)
+    for _ in range(2):
+        door.blame("edge-0001", "bad")
+    assert [door.took(HELLO, 100) for _ in range(2)] == [False, False]
+    assert door.unread() == {"edge-0001": 2}
+    assert door.took("of/nobody", 100)
