@@ -36,7 +36,9 @@ MOST_UNREAD = 50
 class Settings(Section):
     """What the edge's node reads of `algorithm.edge`; times in seconds."""
 
-    hello_every: Positive = Field(default=1.0, description="Hello is repeated until the cloud gives work")
+    hello_every: Positive = Field(
+        default=1.0, description="Hello is repeated until the cloud gives work, ever more seldom"
+    )
     patience: Positive = Field(default=15.0, description="without newer work the last answer is sent again")
     absence: Positive = Field(default=600.0, description="without any word from the cloud the edge gives up")
     report_every: Positive = Field(default=5.0, description="the ledger's total so far goes to the cloud")
@@ -74,7 +76,7 @@ class AsynchronousEdge:
         self._ticket = hello.ticket
         self._last: Hello | Update | Answer = hello
         self._cloud: Running | None = None
-        self._refusals = self._unread = 0
+        self._refusals = self._unread = self._hellos = 0
         self._is_said = False
         """Something was said that no refusal was taken to be about."""
         self._heard: Seconds = 0.0
@@ -113,6 +115,7 @@ class AsynchronousEdge:
             silence = now - self._heard
             if silence > self._settings.absence:
                 return self._leave(f"no word from the cloud for {silence:.0f} s", TransportError.exit_code)
+            self._hellos = 0 if name == CONNECTED else self._hellos
             return self._say()
         if name == "report":
             return self._report()
@@ -120,12 +123,17 @@ class AsynchronousEdge:
 
     def _say(self) -> list[Effect]:
         """Says the last thing (again), and once more if nothing comes back."""
-        settings = self._settings
         self._is_said = True
-        return [
-            Send(CLOUD, self._last),
-            Wake("repeat", settings.hello_every if isinstance(self._last, Hello) else settings.patience),
-        ]
+        return [Send(CLOUD, self._last), Wake("repeat", self._pause())]
+
+    def _pause(self) -> Seconds:
+        """Until the last thing is said again; a Hello ever more seldom, for those of a crowd can hold up the cloud."""
+        settings = self._settings
+        if not isinstance(self._last, Hello):
+            return settings.patience
+        pause = min(settings.hello_every * 2.0**self._hellos, max(settings.hello_every, settings.patience))
+        self._hellos = min(self._hellos + 1, 30)
+        return pause
 
     def _meet(self, running: Running) -> Sequence[Effect]:
         """Another cloud process answers for the run.
@@ -139,6 +147,7 @@ class AsynchronousEdge:
         met = Record("met", {"cloud": running.boot, "lineage": running.lineage})
         if known is None:
             return [met]
+        self._hellos = 0
         if running.lineage is None or running.lineage != known.lineage:
             self._held = None
             self._last = self._hello.model_copy(update={"ticket": self._ticket, "holds": None})

@@ -26,6 +26,19 @@ def test_it_says_hello_until_it_gets_work() -> None:
     assert isinstance(talk.said()[0], Update)
 
 
+def test_a_hello_comes_ever_more_seldom() -> None:
+    """A thousand edges that repeat it each second once took all the time of a cloud that was to answer them."""
+    talk, pauses = Talk(), []
+    for _ in range(7):
+        pauses.append(talk.wakes()["repeat"])
+        talk.wake("repeat")
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0]
+    talk.wake(CONNECTED)
+    assert talk.wakes()["repeat"] == 1.0, "a new connection begins anew"
+    talk.wake("repeat")
+    assert talk.wakes()["repeat"] == 2.0
+
+
 def test_a_model_is_answered_with_its_ticket_and_version() -> None:
     talk = Talk()
     talk.model(3, version=17)
