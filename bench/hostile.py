@@ -175,7 +175,8 @@ def besiege(said: Iterator[Said] | None, count: int, manners: Manners, updates: 
 
 
 def knowledge(cable: Cable) -> Knowledge:
-    return Knowledge(RUN, cable.node._charter.admission.digest, cable.layout, cable.event)
+    charter = cable.node._charter
+    return Knowledge(RUN, charter.admission.digest, cable.layout, cable.event, charter.lineage)
 
 
 def known() -> Knowledge:

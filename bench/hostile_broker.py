@@ -94,7 +94,9 @@ def besieged_on_a_broker(garbage: int, messages: int, updates: int) -> None:
         client = paho.Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
         client.connect(broker.host, broker.port)
         client.loop_start()
-        hostility = Hostility(replace(known(), run="loud", digest=experiment.digest()), stream(8, "hostility"))
+        lineage = json.loads((programs.folder / "run" / "run.json").read_text(encoding="utf-8"))["boot"]
+        told = replace(known(), run="loud", digest=experiment.digest(), lineage=lineage)
+        hostility = Hostility(told, stream(8, "hostility"))
         said, most = 0, before
         sources = (itertools.islice(hostility.messages(), messages), itertools.islice(hostility.garbage(), garbage))
         for below, payload in itertools.chain.from_iterable(sources):

@@ -49,6 +49,7 @@ class Knowledge:
     digest: str
     layout: Layout
     event: Event
+    lineage: str | None = None
 
 
 class Hostility:
@@ -184,11 +185,13 @@ class Hostility:
         layout = layout or self._knowledge.layout
         flat = np.resize(np.array(values, dtype=np.float32), layout.size)
         event = event or self._knowledge.event
-        return Update(ticket=ticket, version=version, work=1e308, event=event, tensors=Tensors(layout, flat))
+        content = {"ticket": ticket, "version": version, "lineage": self._knowledge.lineage, "event": event}
+        return Update.model_validate({**content, "work": 1e308, "tensors": Tensors(layout, flat)})
 
     def _answer(self) -> Answer:
         event = Event(mechanism="gaussian", noise_multiplier=1e-6, dimension=2)
-        return Answer(ticket=self._count(), version=1, event=event, values=(1.7e308, -1.7e308))
+        lineage = self._knowledge.lineage
+        return Answer(ticket=self._count(), lineage=lineage, version=1, event=event, values=(1.7e308, -1.7e308))
 
     def _model(self) -> Model:
         tensors = Tensors(self._knowledge.layout, self._knowledge.layout.zeros())
