@@ -74,6 +74,7 @@ def main() -> int:
             break
     print(f"kills {kinds}: {len(faults)} faults; {updates} updates, {releases} releases, {unused} of them unused")
     if times:
+        print(f"the cloud went on from its checkpoint {len(times)} times")
         for name in ("start", "serving"):
             values = np.array([entry[name] for entry in times])
             print(f"{name}: median {np.median(values):.2f} s, largest {values.max():.2f} s of {values.size} restarts")

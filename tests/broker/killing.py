@@ -15,6 +15,9 @@ from common.experiment import Experiment, edge_ids
 from lab.folder import RunFolder
 from lab.invariants import Findings, examine
 
+HASTE = 0.3
+"""Share of kills that do not wait for the run to go on: these hit processes that are about to start."""
+
 
 @dataclass
 class Torment:
@@ -38,7 +41,10 @@ def torment(
     victims = ["cloud", "cloud", *edge_ids(run.plan.data.edges), "broker"]
     deadline = time.monotonic() + patience
     for _ in range(kills):
-        time.sleep(rng.exponential(pause))
+        if rng.random() < HASTE:
+            time.sleep(rng.exponential(pause))
+        else:
+            _go_on(run, int(rng.integers(1, 60)))
         if _is_over(run):
             break
         victim = str(rng.choice(victims))
@@ -59,6 +65,13 @@ def torment(
     for name, process in run.processes.items():
         done.codes[name] = process.wait(max(1.0, deadline - time.monotonic()))
     return done
+
+
+def _go_on(run: Programs, updates: int, patience: float = 60.0) -> None:
+    """Waits until so many more updates were counted, or the run is over: whoever was killed serves again by then."""
+    wanted, end = len(run.rows("update")) + updates, time.monotonic() + patience
+    while len(run.rows("update")) < wanted and not _is_over(run) and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def _is_over(run: Programs) -> bool:
