@@ -17,7 +17,7 @@ from cloud.probing import Probing
 from cloud.progress import Progress
 from cloud.roster import Roster, Seat, Work
 from common.messages import Answer, Directive, Model, Probe, Update
-from common.node import Effect, Measure, NodeId, Record, Seconds, Wake
+from common.node import Effect, Measure, Record, Seconds, Wake
 from common.tensors import Flat, Tensors
 
 
@@ -26,6 +26,7 @@ class Given(TypedDict):
 
     ticket: int
     lineage: str | None
+    boot: str
 
 
 class Training:
@@ -143,13 +144,13 @@ class Training:
             return work
         return None if self._collector.holds(seat.edge) else seat.hand("model", self.version, now)
 
-    def message_for(self, edge: NodeId, work: Work, lineage: str | None = None) -> Model | Probe | None:
+    def message_for(self, seat: Seat, work: Work, lineage: str | None = None) -> Model | Probe | None:
         """What to send for a piece of work: always the newest parameters; None for a probe that was decided on."""
-        given: Given = {"ticket": work.ticket, "lineage": lineage}
+        given: Given = {"ticket": work.ticket, "lineage": lineage, "boot": seat.boot}
         if work.kind == "model":
             return Model(**given, version=self.version, directive=self._ask_for(), tensors=self.tensors)
         probing = self._probing
-        if probing is None or not probing.covers(edge, work.ticket):
+        if probing is None or not probing.covers(seat.edge, work.ticket):
             return None
         ask, tensors = probing.ask, Tensors(self.tensors.layout, probing.ask.flat)
         return Probe(**given, version=probing.version, cap=ask.cap, bound=ask.bound, tensors=tensors)

@@ -52,11 +52,15 @@ class Hello(_Header):
 
 
 class Model(_Header):
-    """Cloud -> one edge: compute one update at these parameters."""
+    """Cloud -> one edge: compute one update at these parameters.
+
+    `boot`: the process that is asked; another one of this edge, which came later, leaves it alone.
+    """
 
     kind: Literal["model"] = "model"
     ticket: Count
     lineage: Name | None = None
+    boot: Name | None = None
     version: Count
     directive: Directive
     tensors: Body
@@ -87,6 +91,7 @@ class Probe(_Header):
     kind: Literal["probe"] = "probe"
     ticket: Count
     lineage: Name | None = None
+    boot: Name | None = None
     version: Count
     cap: FiniteFloat = Field(gt=0)
     bound: FiniteFloat = Field(gt=0)

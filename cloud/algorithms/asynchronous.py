@@ -237,7 +237,7 @@ class AsynchronousCloud:
                 self._deliver(free, work)
 
     def _deliver(self, seat: Seat, work: Work) -> bool:
-        message = self._training.message_for(seat.edge, work, self._charter.lineage)
+        message = self._training.message_for(seat, work, self._charter.lineage)
         if message is not None:
             seat.work = self._charter.admission.bounded(seat, work, message)
             self._send(seat.edge, message)

@@ -154,7 +154,9 @@ class AsynchronousEdge:
         return [met, *self._say()]
 
     def _take(self, message: Model | Probe) -> Sequence[Effect]:
-        """Work that is new, or what is known of it; that of a cloud that is gone is nobody's any more."""
+        """Work that is new, or what is known of it; what a cloud that is gone asked, or of one that is, is nobody's."""
+        if message.boot not in (None, self._hello.boot):
+            return ()  # asked of the process before this one, whose answer the cloud does not wait for any more
         if self._cloud is not None and message.lineage != self._cloud.lineage:
             return ()
         return self._work(message) if message.ticket > self._ticket else self._repeat(message)

@@ -42,6 +42,7 @@ def test_a_new_process_without_it_gets_a_new_ticket(ticket: int, lineage: str | 
     talk.now = 5.0
     (model,) = holding(talk, ticket, lineage)
     assert model.ticket == max(2, ticket + 1)
+    assert model.boot == "b2", "else its successor would take it for its own"
 
 
 def test_an_answer_to_a_ticket_that_was_answered_is_a_copy() -> None:

@@ -104,10 +104,10 @@ class Shelf:
         self.held = answer
 
 
-def model(talk: Talk, ticket: int, lineage: str = "cloud-1") -> list[object]:
+def model(talk: Talk, ticket: int, lineage: str = "cloud-1", boot: str | None = None) -> list[object]:
     tensors = Tensors(MODEL.layout, MODEL.layout.zeros())
     directive = Directive(clip_norm=1.0)
-    talk.hear(Model(ticket=ticket, lineage=lineage, version=1, directive=directive, tensors=tensors))
+    talk.hear(Model(ticket=ticket, lineage=lineage, boot=boot, version=1, directive=directive, tensors=tensors))
     return list(talk.said())
 
 
@@ -177,3 +177,12 @@ def test_work_of_a_cloud_that_is_gone_is_not_done() -> None:
     talk.hear(Running(boot="cloud-2", lineage="cloud-2", digest="a" * 64))
     assert model(talk, 5, "cloud-1") == []
     assert talk.ledger.releases == 0
+
+
+def test_work_that_another_process_of_this_edge_was_asked_for_is_not_done() -> None:
+    """The cloud may have asked before it heard of this one; its answer would be paid for, and not be taken."""
+    talk = Talk()
+    assert model(talk, 5, boot="b0") == []
+    assert talk.ledger.releases == 0
+    (said,) = model(talk, 6, boot="b1")
+    assert isinstance(said, Update)
