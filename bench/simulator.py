@@ -46,8 +46,9 @@ from common.seeds import stream
 from common.tensors import Flat
 from edge.build import build_all
 from lab.folder import RunFolder
+from lab.garbage import settled
 from lab.pages import Pages
-from lab.simulator import Simulator, settled
+from lab.simulator import Simulator
 from lab.virtual import run_virtually
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # what a disk makes of 1000 files says nothing of the code
@@ -116,7 +117,7 @@ def simulated(experiment: Experiment, folder: Path) -> Spent:
         simulator.run()
     pages.close()
     running = time.process_time() - ready
-    return Spent(ready - began, running, cloud.node.tensors.flat.copy(), simulator.messages)
+    return Spent(ready - began, running, cloud.node.tensors.flat.copy(), simulator.post.messages)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,10 @@ class Line(Generic[Item]):
         self.is_instant = link.latency == 0 and link.loss == 0 and link.bandwidth is None
         """Everything arrives when it is put on."""
 
+    def become(self, profile: Profile) -> None:
+        """Has what is put on from now on travel as this profile says, behind what was put on before."""
+        self._profile, self.is_instant = profile, False
+
     @property
     def newest(self) -> float:
         """When the last thing put on arrives, or has arrived."""

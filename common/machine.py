@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from common.fleet import Profile
+from common.fleet import Link, Profile
 from common.line import Line
 from common.messages import Message, Model, Probe, Stop
 from common.seeds import stream
@@ -43,6 +44,11 @@ class Machine:
             return None
         self._ticket = message.ticket
         return self._profile.finish(records, start, self._device)
+
+    def move(self, link: Link | None) -> None:
+        """Has both directions of the line be this link from now on; None: that of the profile."""
+        for line in (self.up, self.down):
+            line.become(self._profile if link is None else replace(self._profile, link=link))
 
     def lag(self, finish: float, now: float) -> bool:
         """Notes that work really was done `now`. True the first time that this is later than on the device."""

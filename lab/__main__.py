@@ -11,7 +11,7 @@ from common.errors import ConfigError, FederationError
 from lab.commands import COMMANDS
 
 EXIT_INTERRUPTED = 130
-SINGLE = frozenset({"replay", "reproduce", "simulate", "sweep"})
+SINGLE = frozenset({"chaos", "replay", "reproduce", "simulate", "sweep"})
 """Commands that compute with one thread, as cloud and edges do: the same sums in the same order, to the last bit."""
 SETTINGS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 """For the libraries of those commands, which read them when they are loaded; the last: Ray tells nobody of its use."""

@@ -55,6 +55,13 @@ class Agenda(Generic[Who]):
         self._later.clear()
         self._soon.clear()
 
+    def waits(self, until: Seconds) -> bool:
+        """Whether nothing is to happen up to this time, which it is then."""
+        if self._soon or (self._later and self._later[0][0] <= until):
+            return False
+        self.now = max(self.now, until)
+        return True
+
     def take(self) -> tuple[Seconds, int, Action[Who], Who, Any] | None:
         """The next entry, removed: now it is its time. None if there is none."""
         soon, later = self._soon, self._later

@@ -10,15 +10,21 @@ from common.node import CLOUD, NodeId, Seconds
 from common.records import line_of
 
 BLOCK = 1 << 16
-"""Bytes of one node's rows that wait for the disk at most."""
+"""Bytes of one node's rows that wait for the disk."""
 
 
 class Pages:
     """Writes cloud/records.jsonl and edges/<id>/records.jsonl of one run folder, as the shells of a real run do."""
 
-    def __init__(self, folder: Path, run: str, look: Callable[[Mapping[str, object]], None] | None = None) -> None:
-        """`look` sees every row of the cloud as it comes."""
-        self._folder, self._run, self._look = folder, run, look
+    def __init__(
+        self,
+        folder: Path,
+        run: str,
+        look: Callable[[Mapping[str, object]], None] | None = None,
+        block: int = BLOCK,
+    ) -> None:
+        """`look` sees every row of the cloud as it comes; `block`: bytes of one node's rows that wait at most."""
+        self._folder, self._run, self._look, self._block = folder, run, look, block
         self._waiting: dict[NodeId, bytearray] = {}
 
     def keep(self, node: NodeId, kind: str, row: Mapping[str, object], now: Seconds) -> None:
@@ -32,7 +38,7 @@ class Pages:
         if page is None:
             page = self._waiting[node] = bytearray()
         page += line_of(content)
-        if len(page) >= BLOCK:
+        if len(page) >= self._block:
             self._write(node)
         if self._look is not None and node == CLOUD:
             self._look(content)

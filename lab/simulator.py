@@ -15,67 +15,30 @@ other. Until then only the model is kept, one copy of each version however many 
 
 from __future__ import annotations
 
-import gc
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from common.fleet import Profile
-from common.line import Line
+from common.fleet import Link, Profile
 from common.machine import Machine
 from common.mailbox import Mailbox
-from common.messages import Bye, Message, Model, Probe, Refusal, Update
+from common.messages import Message, Model, Probe, Refusal, Update
 from common.node import CLOUD, CONNECTED, EDGES, Effect, Halt, Measure, Node, NodeId, Record, Seconds, Send, Wake
 from common.tensors import Tensors
 from common.wire import Envelope, fault_of_values
 from lab.agenda import Agenda, Timer
+from lab.post import Post
+from lab.resident import Resident
 
 AHEAD = 128
 """Edges at work that are asked together."""
-HEADER = 400
-"""Bytes of a message besides its parameters, about."""
 
 _HEAVY = (Update, Model, Probe)  # what carries tensors
-_ALIVE = 100_000  # things made and not yet gone, at which it is time to look for garbage
 
 Keep = Callable[[NodeId, str, Mapping[str, object], Seconds], None]
 """Takes one row of one node's records: node, kind, row, time."""
-
-
-@contextmanager
-def settled() -> Iterator[None]:
-    """Has the interpreter look for garbage less often, and not among the many things that a run was made of."""
-    first, *others = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(_ALIVE, *others)
-    try:
-        yield
-    finally:
-        gc.set_threshold(first, *others)
-        gc.unfreeze()
-
-
-@dataclass(slots=True, eq=False)
-class _Process:
-    """A node, its machine, and what it is doing.
-
-    `due`: wake-ups that it has no time for yet; `said`: what it will do when it has finished its work, if it was asked.
-    """
-
-    id: NodeId
-    node: Node
-    machine: Machine
-    mailbox: Mailbox
-    is_busy: bool = False
-    is_up: bool = True
-    halt: Halt | None = None
-    said: Sequence[Effect] | None = None
-    wakes: dict[str, Timer] = field(default_factory=dict)
-    due: dict[str, int | None] = field(default_factory=dict)
 
 
 class Simulator:
@@ -83,16 +46,17 @@ class Simulator:
 
     def __init__(self, seed: int, keep: Keep, evaluate: Callable[[Tensors], Mapping[str, float]] | None = None) -> None:
         """`keep` gets every row of the records; `evaluate` scores parameters where a node asks for it."""
-        self.messages = 0
         self._seed, self._keep, self._evaluate = seed, keep, evaluate
-        self._agenda: Agenda[_Process] = Agenda()
+        self._agenda: Agenda[Resident] = Agenda()
+        self.post = Post(self._agenda, self._arrive)
+        """What lies between the nodes."""
+        self._carry = self.post.carry
         self._letters = count()
-        self._processes: dict[NodeId, _Process] = {}
-        self._edges: list[_Process] = []
-        self._state: Message | None = None
-        self._snapshots: dict[str, tuple[int, object, Tensors]] = {}
-        self._working: list[tuple[Seconds, int, _Process, NodeId, Message]] = []
+        self._residents: dict[NodeId, Resident] = {}
+        self._edges: list[Resident] = []
+        self._working: list[tuple[Seconds, int, Resident, NodeId, Message]] = []
         self._running = 0
+        self._awaited: set[NodeId] = set()
 
     @property
     def now(self) -> Seconds:
@@ -102,7 +66,7 @@ class Simulator:
     def add(
         self, node_id: NodeId, node: Node, profile: Profile | None = None, work: Mapping[str, float] | None = None
     ) -> None:
-        """Starts a node.
+        """Starts a node, in the place of the one before it of that name, if it had one.
 
         Args:
             node_id: who it is.
@@ -111,43 +75,96 @@ class Simulator:
             work: records that it goes through for a message of each kind.
         """
         machine = Machine(profile or Profile(), work or {}, self._seed, node_id)
-        process = _Process(node_id, node, machine, Mailbox("simulated"))
-        self._processes[node_id] = process
-        self._running += 1
+        process = Resident(node_id, node, machine, Mailbox("simulated"))
+        is_reborn = node_id in self._residents
+        self._residents[node_id] = process
+        self._running += node_id not in self._awaited
+        self._awaited.discard(node_id)
         if node_id != CLOUD:
+            if is_reborn:
+                self._edges = [edge for edge in self._edges if edge.id != node_id]
             self._edges.append(process)
             self._stay(process)
         self._perform(process, node.start(self.now))
-        if node_id != CLOUD and self._state is not None:
-            self._carry(process.machine.down, process, CLOUD, self._state)
+        if node_id != CLOUD:
+            self.post.greet(process)
 
     def halted(self, node_id: NodeId) -> Halt | None:
         """How the node ended; None while it runs."""
-        return self._processes[node_id].halt
+        return self._residents[node_id].halt
 
     def wake(self, node_id: NodeId, name: str) -> None:
         """A wake-up from outside, at once."""
-        self._wake(self._processes[node_id], name, None)
+        self._wake(self._residents[node_id], name, None)
 
-    def run(self, most: int | None = None) -> bool:
-        """Goes on until every node has halted; False if `most` events have happened before that."""
+    def run(self, most: int | None = None, until: Seconds = math.inf) -> bool:
+        """Goes on until every node has halted; False if `most` events, or all up to a time, have happened before."""
         take, left = self._agenda.take, math.inf if most is None else most
+        is_timed = until < math.inf
         while self._running:
-            if left <= 0:
+            if left <= 0 or (is_timed and self._agenda.waits(until)):
                 return False
             left -= 1
             entry = take()
             if entry is None:
                 return True
             _, _, action, process, subject = entry
-            if process.halt is None:
+            if process.is_live:
                 action(process, subject)
+            elif process.halt is None:
+                process.held.append((action, subject))
         self._agenda.clear()  # its actions lead back here: whoever forgets this simulator shall get its memory back
+        self.post.close()
         return True
+
+    # What is done to nodes from outside
+
+    def drop(self, node_id: NodeId, *, for_good: bool) -> None:
+        """Ends a node's process without a word; unless for good, the run waits until it is added again."""
+        process = self._residents[node_id]
+        process.end(Halt("killed", 137))
+        if for_good:
+            self._running -= 1
+        else:
+            self._awaited.add(node_id)
+        if node_id != CLOUD:
+            self.post.tell_will(self._residents[CLOUD], process)
+
+    def hold(self, node_id: NodeId) -> None:
+        """Freezes a process."""
+        self._residents[node_id].is_live = False
+
+    def release(self, node_id: NodeId) -> None:
+        """Lets it go on: what would have happened to it does so now."""
+        process = self._residents[node_id]
+        process.is_live = process.halt is None
+        held, process.held = process.held, []
+        for action, subject in held:
+            self._agenda.at(self.now, action, process, subject)
+
+    def cut(self, node_id: NodeId) -> None:
+        """Takes a node's link away: nothing reaches it, and what it says waits."""
+        process = self._residents[node_id]
+        process.cuts, process.is_up = process.cuts + 1, False
+
+    def mend(self, node_id: NodeId, *, has_will: bool) -> None:
+        """Gives it back, if nothing else keeps it away; `has_will`: the broker then drops the old connection."""
+        process = self._residents[node_id]
+        if not process.cuts or process.halt is not None:
+            return
+        process.cuts -= 1
+        if not process.cuts:
+            if has_will and node_id != CLOUD:
+                self.post.tell_will(self._residents[CLOUD], process)
+            self._agenda.at(self.now, self._connect, process, None)
+
+    def slow(self, node_id: NodeId, link: Link | None) -> None:
+        """Gives an edge another line; None: its own."""
+        self._residents[node_id].machine.move(link)
 
     # What can happen
 
-    def _arrive(self, process: _Process, subject: Any) -> None:
+    def _arrive(self, process: Resident, subject: Any) -> None:
         """A message reaches a node: it reads it now, or when it has time. Nothing reaches one that is away."""
         sender, message = subject
         if not process.is_up or (isinstance(message, _HEAVY) and self._is_refused(process, sender, message)):
@@ -157,7 +174,7 @@ class Simulator:
         else:
             self._read(process, sender, message)
 
-    def _is_refused(self, process: _Process, sender: NodeId, message: Update | Model | Probe) -> bool:
+    def _is_refused(self, process: Resident, sender: NodeId, message: Update | Model | Probe) -> bool:
         """Whether numbers of a message are not finite: that is recorded, and the edge that sent it is told."""
         fault = fault_of_values(message.tensors.flat)
         if fault is None:
@@ -167,7 +184,7 @@ class Simulator:
             self._send(process, sender, Refusal(reason=fault))
         return True
 
-    def _read(self, process: _Process, sender: NodeId, message: Message) -> None:
+    def _read(self, process: Resident, sender: NodeId, message: Message) -> None:
         now = self._agenda.now
         finish = None if process.id == CLOUD else process.machine.finish(message, now)
         if finish is not None and finish > now:
@@ -181,9 +198,10 @@ class Simulator:
         """Has the edges that finish next decide."""
         for _ in range(min(AHEAD, len(self._working))):
             finish, _, process, sender, message = heapq.heappop(self._working)
-            process.said = process.node.on_message(sender, message, finish)
+            if process.halt is None:
+                process.said = process.node.on_message(sender, message, finish)
 
-    def _finish(self, process: _Process, _subject: Any) -> None:
+    def _finish(self, process: Resident, _subject: Any) -> None:
         """The work on a message is done: its effects happen, then whatever has come up meanwhile."""
         if process.said is None:
             self._ask()
@@ -200,13 +218,13 @@ class Simulator:
         while process.halt is None and not process.is_busy and (item := process.mailbox.take()) is not None:
             self._read(process, *item)
 
-    def _ring(self, process: _Process, subject: Any) -> None:
+    def _ring(self, process: Resident, subject: Any) -> None:
         """A wake-up is due, unless it was put off."""
         timer, place = subject
         if self._agenda.rings(timer, place, self._ring, process):
             self._wake(process, timer.name, timer.token)
 
-    def _wake(self, process: _Process, name: str, token: int | None) -> None:
+    def _wake(self, process: Resident, name: str, token: int | None) -> None:
         """Wakes a node, or has it woken when it has time; `token`: of the wake-up that it asked for itself."""
         if process.is_busy:
             process.due[name] = token
@@ -215,32 +233,38 @@ class Simulator:
             del process.wakes[name]
         self._perform(process, process.node.on_wake(name, self.now))
 
-    def _stay(self, process: _Process) -> None:
+    def _stay(self, process: Resident) -> None:
         """An edge that is there will leave, if its profile says so."""
         if (seconds := process.machine.stay()) < math.inf:
             self._agenda.at(self.now + seconds, self._leave, process, None)
 
-    def _leave(self, process: _Process, _subject: Any) -> None:
+    def _leave(self, process: Resident, _subject: Any) -> None:
         """An edge drops out, unless it is about to say goodbye; the broker tells the cloud by its last will."""
-        if process.machine.is_over:
+        if process.machine.is_over or process.cuts:
             return
         process.is_up = False
-        cloud = self._processes[CLOUD]
-        gone = max(self.now, process.machine.up.newest)  # behind what is still on its way
-        self._agenda.at(gone, self._arrive, cloud, (process.id, Bye(reason="connection lost")))
+        gone = self.post.tell_will(self._residents[CLOUD], process)
         self._agenda.at(max(gone, self.now + process.machine.absence()), self._return, process, None)
 
-    def _return(self, process: _Process, _subject: Any) -> None:
-        """An edge is back: it finds what was last said to all, and is told that its link is up."""
-        process.is_up = True
-        if self._state is not None:
-            self._carry(process.machine.down, process, CLOUD, self._state)
-        self._wake(process, CONNECTED, None)
+    def _return(self, process: Resident, _subject: Any) -> None:
+        """An edge is back, and may leave again."""
+        if not process.cuts:
+            self._connect(process, None)
         self._stay(process)
+
+    def _connect(self, process: Resident, _subject: Any) -> None:
+        """A link is up: an edge finds what was last said to all; what waited leaves, and the node is told."""
+        process.is_up = True
+        if process.id != CLOUD:
+            self.post.greet(process)
+        unsent, process.unsent = process.unsent, []
+        for to, message in unsent:
+            self._send(process, to, message)
+        self._wake(process, CONNECTED, None)
 
     # Effects
 
-    def _perform(self, process: _Process, effects: Sequence[Effect]) -> None:
+    def _perform(self, process: Resident, effects: Sequence[Effect]) -> None:
         now = self._agenda.now
         for effect in effects:
             match effect:
@@ -258,35 +282,16 @@ class Simulator:
                         row = {"version": effect.version, **self._evaluate(effect.tensors)}
                         self._keep(process.id, "evaluation", row, now)
                 case Halt():
-                    process.halt = effect
+                    process.end(effect)
                     self._running -= 1
 
-    def _send(self, process: _Process, to: object, message: Message) -> None:
-        if process.id != CLOUD:
-            if process.is_up:
-                self._carry(process.machine.up, self._processes[CLOUD], process.id, message)
+    def _send(self, process: Resident, to: object, message: Message) -> None:
+        if not process.is_up:
+            if process.cuts:
+                process.unsent.append((to, self.post.keeping(message)))
+        elif process.id != CLOUD:
+            self._carry(process.machine.up, self._residents[CLOUD], process.id, message)
         elif to is EDGES:
-            self._state = message
-            for edge in self._edges:
-                self._carry(edge.machine.down, edge, CLOUD, message)
-        elif (receiver := self._processes.get(str(to))) is not None:
-            self._carry(receiver.machine.down, receiver, CLOUD, self._keeping(message))
-
-    def _keeping(self, message: Message) -> Message:
-        """The message with parameters that stay: a node may go on writing into those that it handed out."""
-        if not isinstance(message, Model | Probe):
-            return message
-        source = message.tensors.flat.base
-        known = self._snapshots.get(message.kind)
-        if known is None or known[0] != message.version or known[1] is not source:
-            known = self._snapshots[message.kind] = (message.version, source, message.tensors.copy())
-        return type(message)(**{**vars(message), "tensors": known[2]})
-
-    def _carry(self, line: Line[Any], receiver: _Process, sender: NodeId, message: Message) -> None:
-        """Puts a message on a line. It arrives behind all that was put there before it."""
-        self.messages += 1
-        at = self._agenda.now
-        if not line.is_instant:
-            tensors: Tensors | None = getattr(message, "tensors", None)
-            at = line.arrival(HEADER + (0 if tensors is None else tensors.flat.nbytes), at)
-        self._agenda.at(at, self._arrive, receiver, (sender, message))
+            self.post.to_all(self._edges, message)
+        elif (receiver := self._residents.get(str(to))) is not None:
+            self._carry(receiver.machine.down, receiver, CLOUD, self.post.keeping(message))

@@ -16,8 +16,9 @@ from common.privacy.calibration import Ask, fresh
 from common.program import make_folder
 from edge.build import build_all
 from lab.folder import RunFolder
+from lab.garbage import settled
 from lab.pages import Pages
-from lab.simulator import Simulator, settled
+from lab.simulator import Simulator
 
 BROKER = "virtual clock"
 SECURE = "privacy.randomness: secure: a simulation draws from the seed, so that it can be repeated: simulated DP"
@@ -82,7 +83,7 @@ def run_virtually(
         with settled():
             _follow(simulator, pause)
     halt = simulator.halted(CLOUD)
-    return Outcome(1 if halt is None else halt.exit_code, simulator.messages, simulator.now)
+    return Outcome(1 if halt is None else halt.exit_code, simulator.post.messages, simulator.now)
 
 
 def repeatable(experiment: Experiment) -> Experiment:

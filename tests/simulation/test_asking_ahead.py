@@ -16,7 +16,8 @@ from common.experiment import edge_ids
 from common.node import CLOUD
 from edge.build import build_all
 from lab import simulator as module
-from lab.simulator import Simulator, settled
+from lab.garbage import settled
+from lab.simulator import Simulator
 
 FLEETS: Mapping[str, Mapping[str, Any]] = {
     "in turn": {"cyclic": 1.0, "churn": {"up": 3.0, "down": 0.5}},
