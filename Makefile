@@ -14,7 +14,7 @@ demo: .venv/installed  ## install what is missing, train privately on real digit
 	$(BIN)/mapa launch experiments/demo.yaml --out $$run && $(BIN)/mapa report $$run
 
 test: .venv/developing  ## the tests that need neither a broker nor Docker
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto
 
 check: lint test  ## all that has to hold before a commit
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"  # as the programs do, before any numerical library is loaded
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a background job of a script. The processes that tests start would never hear Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
