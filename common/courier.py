@@ -60,8 +60,10 @@ class Courier:
         self._state: bytes | None = None
         self._cloud: str | None = None
 
-    def send(self, to: NodeId | Group, message: Message, now: Seconds) -> None:
+    def send(self, to: NodeId | Group, message: Message, now: Seconds, *, stays: bool = True) -> None:
         """Sends a message on its way. A large one that is on its way already is not sent a second time.
+
+        `stays`: what is said to all is kept at the broker for those who come later.
 
         Raises:
             LocalProtocolError: this node may not say that to them.
@@ -76,9 +78,9 @@ class Courier:
         payload = encode(Envelope(self._run, self._boot, self._number, now, message))
         room = min(CHUNK, self._room())
         if len(payload) <= room:
-            if route.retained:
+            if route.retained and stays:
                 self._state = payload
-            self._hand_over(route.topic, payload, route.retained)
+            self._hand_over(route.topic, payload, route.retained and stays)
         elif route.peer is None:
             raise LocalProtocolError(f"{message.kind} to all: {len(payload)} bytes: expected at most {room}")
         else:

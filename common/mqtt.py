@@ -283,8 +283,11 @@ class Shell:
         reason = self._performer.journal.failed(error, self._now())[:500]
         if tell and self._vigil.is_up:
             is_failure = not isinstance(error, KeyboardInterrupt)
-            bye = Bye(reason=reason, boot=self.identity.boot, failed=is_failure)
-            self._perform([Send(EDGES, Stop(reason=reason, failed=True)) if self._is_cloud else Send(CLOUD, bye)])
+            if self._is_cloud:  # it may go on after a failure: edges that come later are not to hear of this one
+                stop = Stop(reason=reason, failed=True)
+                self._courier.send(EDGES, stop, self._now(), stays=not is_failure)
+            else:
+                self._perform([Send(CLOUD, Bye(reason=reason, boot=self.identity.boot, failed=is_failure))])
         self._close(FLUSH if tell else 0.0, leave=tell)
         self._measurer.finish(discard=True)
 

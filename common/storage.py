@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from common.errors import RecordError
 
+PATIENCE = 5.0
 Bytes = bytes | memoryview
 
 
@@ -45,8 +47,10 @@ def synchronise(path: Path) -> None:
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path, patience: float = PATIENCE) -> Iterator[None]:
     """Holds a file that one process of this machine may hold at a time; its end lets go of it, however it comes.
+
+    `patience`: seconds that a process may still take which is about to end, as one that was just killed.
 
     Raises:
         RecordError: another process holds it, or it cannot be made.
@@ -56,10 +60,19 @@ def held(path: Path) -> Iterator[None]:
     except OSError as error:
         raise RecordError(f"file: {path}: {error.strerror}: expected to make it") from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise RecordError(f"file: {path}: another process runs here: expected one for each run folder") from error
+        deadline = time.monotonic() + patience
+        while not _is_locked(descriptor):
+            if time.monotonic() > deadline:
+                raise RecordError(f"file: {path}: another process runs here: expected one for each run folder")
+            time.sleep(0.05)
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

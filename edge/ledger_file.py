@@ -159,9 +159,10 @@ class LedgerFile:
         if connection is None:
             return
         if self._content is not None:
-            with suppress(sqlite3.Error, OSError):
+            with suppress(sqlite3.Error):  # on a full disk it stays set aside, and the rest is settled all the same
                 if self._reserve is not None:
                     self._reserve.give_back(self._head, self._number)
+            with suppress(sqlite3.Error, OSError):
                 settle(connection, self.path)
         connection.close()
 

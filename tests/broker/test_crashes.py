@@ -23,12 +23,18 @@ from toys import Mosquitto, wait_for
 from common.address import Address
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
+SLOW = {
+    "devices": {"slow": {"speed": 400}},
+    "links": {"near": {"latency": 0.001}},
+    "edges": [{"device": "slow", "link": "near"}],
+}
+"""A run of some seconds on any machine."""
 
 
 def test_killed_again_and_again_it_loses_nothing_and_counts_nothing_twice(
     programs: Start, own_broker: Mosquitto
 ) -> None:
-    run = programs(plan_of(1000, evaluation__every=100), own_broker.address)
+    run = programs(plan_of(1000, evaluation__every=100, fleet=SLOW), own_broker.address)
     done = torment(run, own_broker, np.random.default_rng(7), kills=12, pause=1.5)
     assert sum(done.kills.values()) >= 6
     assert set(done.codes.values()) == {0}

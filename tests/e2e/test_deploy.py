@@ -60,10 +60,25 @@ class Site:
     environment: dict[str, str]
 
     def hosts(self, **more: object) -> Path:
-        path = self.folder / "hosts.yaml"
+        path, ledgers = self.folder / "hosts.yaml", self.folder / "ledgers"
+        ledgers.mkdir(exist_ok=True)
+        ledgers.chmod(0o777)  # the edges' user is another
         hosts = [
-            {"name": "here", "engine": "unix:///var/run/docker.sock", "edges": ["edge-0001"], "records": "fetch"},
-            {"name": "there", "engine": self.ssh, "edges": ["edge-0002"], "cpus": 0.9, "memory": "600m"},
+            {
+                "name": "here",
+                "engine": "unix:///var/run/docker.sock",
+                "edges": ["edge-0001"],
+                "records": "fetch",
+                "ledgers": str(ledgers),
+            },
+            {
+                "name": "there",
+                "engine": self.ssh,
+                "edges": ["edge-0002"],
+                "cpus": 0.9,
+                "memory": "600m",
+                "ledgers": str(ledgers),
+            },
             {"name": "nowhere", "engine": "ssh://127.0.0.1:1", "edges": ["edge-0003"]},
         ]
         content = {"broker": self.broker, "certs": str(self.folder / "certs"), "image": IMAGE, "hosts": hosts, **more}

@@ -92,9 +92,17 @@ def test_an_edge_without_a_certificate_is_told_what_it_lacks(hosts: tuple[Stack,
     revoked_in_a_running_broker(first, without, first.hand_out(tmp_path / "others", "edge-0002"))
 
 
+def broker_says(stack: Stack) -> str:
+    return stack.containers("broker")[0].logs().decode()
+
+
 def revoked_in_a_running_broker(first: Stack, second: Stack, certs: Path) -> None:
     first.compose("run", "--rm", "-T", "certs", "revoke", "edge-0002")
+    reloads = broker_says(first).count("ACL pattern")
     first.compose("kill", "--signal", "HUP", "broker")
+    first.until(
+        lambda: broker_says(first).count("ACL pattern") > reloads, "that the broker has read its files again", 30
+    )
     second.remove()
     revoked = dataclasses.replace(second, settings={**second.settings, "CERTS": str(certs)})
     assert revoked.start("docker", "compose", "up", "edge").wait(timeout=240) == 0, revoked.story()
