@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -59,19 +60,22 @@ class Processes:
         """
         context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
         others = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(self._count, mp_context=context, initializer=_settle)
-        waiting: dict[Future[Result], Task] = {pool.submit(_call, function, task): task for task in tasks}
-        try:
-            while waiting:
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    yield waiting.pop(future), future.result()
-        except BrokenProcessPool as error:
-            raise DeployError(f"a process of {self._count} died: {error}: expected memory for all (--jobs)") from error
-        finally:
-            if waiting:
-                for process in set(multiprocessing.active_children()) - others:
-                    process.terminate()
-            pool.shutdown(cancel_futures=True)
+        # What a process had in files when it was broken off goes with this folder, once all of them are gone.
+        with TemporaryDirectory(prefix="mapa-", ignore_cleanup_errors=True) as place:
+            pool = ProcessPoolExecutor(self._count, mp_context=context, initializer=_settle, initargs=(place,))
+            waiting: dict[Future[Result], Task] = {pool.submit(_call, function, task): task for task in tasks}
+            try:
+                while waiting:
+                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                        yield waiting.pop(future), future.result()
+            except BrokenProcessPool as error:
+                text = f"a process of {self._count} died: {error}: expected memory for all (--jobs)"
+                raise DeployError(text) from error
+            finally:
+                if waiting:
+                    for process in set(multiprocessing.active_children()) - others:
+                        process.terminate()
+                pool.shutdown(cancel_futures=True)
 
 
 class Ray:
@@ -127,8 +131,12 @@ class Ray:
             yield
 
 
-def _settle() -> None:
-    """A process begins: Ctrl-C is for the one that it works for, and without that one it ends."""
+def _settle(place: str) -> None:
+    """A process begins: Ctrl-C is for the one that it works for, and without that one it ends.
+
+    `place`: the folder of its temporary files.
+    """
+    tempfile.tempdir = place
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
     threading.Thread(target=_watch, daemon=True).start()
