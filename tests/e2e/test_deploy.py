@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -29,6 +30,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 IMAGE = "mapa-test-edge"
 UPDATES = 300
+DEPLOYED, ORPHANED = (f"{name}-{secrets.token_hex(3)}" for name in ("deployed", "orphaned"))
+"""Runs whose volumes no earlier run can have left."""
 SSHD = """\
 Port {port}
 ListenAddress 127.0.0.1
@@ -132,6 +135,8 @@ def site(ssh: tuple[str, str], image: str, tmp_path_factory: pytest.TempPathFact
     address, tools = ssh
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
     yield Site(folder, f"{gateway}:{port}", address, environment)
+    for run in (DEPLOYED, ORPHANED):
+        forget(run)
     server.terminate()
     server.wait(10)
 
@@ -172,7 +177,7 @@ def test_edges_on_hosts_train_and_leave_nothing_but_ledgers_and_records(site: Si
         "privacy.randomness": "secure",
     }
     words = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
-    call = ["deploy", "experiments/demo.yaml", "--hosts", str(site.hosts()), "--run", "deployed", "--out", str(out)]
+    call = ["deploy", "experiments/demo.yaml", "--hosts", str(site.hosts()), "--run", DEPLOYED, "--out", str(out)]
     done = site.run(*call, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warning: left out, with edge-0003: ssh://127.0.0.1:1: ssh: " in done.stdout
@@ -184,15 +189,14 @@ def test_edges_on_hosts_train_and_leave_nothing_but_ledgers_and_records(site: Si
     assert any(row["kind"] == "release" for row in rows(out / "edges" / "edge-0001" / "records.jsonl"))
     assert not (out / "edges" / "edge-0002" / "records.jsonl").exists()
     assert b"bye" in (out / "edges" / "edge-0002" / "output.log").read_bytes()
-    assert left("deployed") == []
+    assert left(DEPLOYED) == []
     key = (site.folder / "certs" / "edge-0001.key").read_bytes().splitlines()[1]
     assert all(key not in path.read_bytes() for path in out.rglob("*") if path.is_file())
-    forget("deployed")
 
 
 def test_what_a_killed_deployment_leaves_is_removed_on_demand(site: Site) -> None:
     changes = ["--set", "data.edges=3", "--set", "stop.updates=1000000", "--set", "algorithm.cloud.quorum=2"]
-    call = ["deploy", "experiments/demo.yaml", "--hosts", str(site.hosts()), "--run", "orphaned", *changes]
+    call = ["deploy", "experiments/demo.yaml", "--hosts", str(site.hosts()), "--run", ORPHANED, *changes]
     process = subprocess.Popen(
         [sys.executable, "-m", "lab", *call, "--out", str(site.folder / "orphaned")],
         cwd=ROOT, env=site.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -204,11 +208,10 @@ def test_what_a_killed_deployment_leaves_is_removed_on_demand(site: Site) -> Non
         time.sleep(0.2)
     process.kill()
     process.wait()
-    assert len(left("orphaned")) == 4
-    done = site.run("deploy", "--hosts", str(site.hosts()), "--remove", "--run", "orphaned")
+    assert len(left(ORPHANED)) == 4
+    done = site.run("deploy", "--hosts", str(site.hosts()), "--remove", "--run", ORPHANED)
     assert done.returncode == 5  # one host could not be asked
-    assert left("orphaned") == []
-    forget("orphaned")
+    assert left(ORPHANED) == []
 
 
 def test_a_bundle_starts_by_one_command(site: Site, tmp_path: Path) -> None:
