@@ -1,6 +1,7 @@
 """The way to a Docker engine over SSH: its socket on that host, as a socket here.
 
-By the `ssh` of this machine, so that its configuration, keys and agent count; one connection for everything.
+By the `ssh` of this machine, so that its configuration, keys and agent count; one connection for everything. At its
+other end is a `cat`, which ends with our end of its input: so with this process, however that ends.
 """
 
 from __future__ import annotations
@@ -51,10 +52,14 @@ class Tunnel:
         target = f"{parts.username}@{parts.hostname}" if parts.username else str(parts.hostname)
         options = [word for option in _OPTIONS for word in ("-o", option)]
         port = ["-p", str(parts.port)] if parts.port else []
-        command = ["ssh", "-nNT", *options, *port, "-L", f"{self._socket}:{ENGINE}", "--", target]
+        command = ["ssh", "-T", *options, *port, "-L", f"{self._socket}:{ENGINE}", "--", target, "cat"]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - a list of words, and the target is a checked name
-                command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
         except OSError as error:
             self.close()
