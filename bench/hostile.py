@@ -113,6 +113,11 @@ class Cable:
                 if f"/edge/{name}/" in topic or "/public/" in topic:
                     self._hand(shell, topic, payload)
 
+    def close(self) -> None:
+        """The cloud's shell ends, as it does after its node."""
+        self.cloud._warden.close(self.cloud._reception, self.cloud._performer, self.cloud._now())
+        self.cloud.recorder.close()
+
     def _hand(self, shell: Shell, topic: str, payload: bytes) -> None:
         if shell._performer.halt is not None:
             return
@@ -166,11 +171,11 @@ def besiege(said: Iterator[Said] | None, count: int, manners: Manners, updates: 
             cable.deliver()
         if not cable.is_over:
             raise SystemExit("the honest edges did not come to their end")
+        cable.close()
         rows = Counter(row["kind"] for row in read(cable.records))
         growth = resident() - half if half else 0.0
         flat, size = cable.node.tensors.flat.copy(), cable.records.stat().st_size
         muted = len(cable.cloud._doorman.unread())
-        cable.cloud.recorder.close()
     return Siege(flat, done, growth, dict(rows), size, time.monotonic() - began, muted)
 
 
@@ -183,7 +188,7 @@ def known() -> Knowledge:
     """What a hostile edge of the plan knows."""
     with tempfile.TemporaryDirectory(dir=_memory()) as folder:
         cable = Cable(plan(400), Path(folder), PATIENT)
-        cable.cloud.recorder.close()
+        cable.close()
         return knowledge(cable)
 
 

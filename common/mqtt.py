@@ -29,7 +29,7 @@ from common.mailbox import Mailbox
 from common.measurer import Evaluate, Measured, Measurer
 from common.membership import Membership, presence_of
 from common.messages import Bye, Stop
-from common.node import CLOUD, CONNECTED, EDGES, INTERRUPTED, Effect, Node, NodeId, Seconds, Send
+from common.node import CLOUD, CONNECTED, INTERRUPTED, Effect, Node, NodeId, Seconds, Send
 from common.performer import Performer
 from common.reception import Reception
 from common.records import Recorder
@@ -140,7 +140,7 @@ class Shell:
             self._step()
         if self.machine is not None and self.machine.steps:
             self._note("machine", {"steps": self.machine.steps, "slower": self.machine.slower})
-        self._warden.close(self._performer, self._now())
+        self._warden.close(self._reception, self._performer, self._now())
         self._close(FLUSH, leave=True)
         self._measurer.finish()
         while not self._inbox.empty():
@@ -284,8 +284,7 @@ class Shell:
         if tell and self._vigil.is_up:
             is_failure = not isinstance(error, KeyboardInterrupt)
             if self._is_cloud:  # it may go on after a failure: edges that come later are not to hear of this one
-                stop = Stop(reason=reason, failed=True)
-                self._courier.send(EDGES, stop, self._now(), stays=not is_failure)
+                self._performer.part(Stop(reason=reason, failed=True), self._now(), stays=not is_failure)
             else:
                 self._perform([Send(CLOUD, Bye(reason=reason, boot=self.identity.boot, failed=is_failure))])
         self._close(FLUSH if tell else 0.0, leave=tell)

@@ -12,7 +12,7 @@ from common.errors import WireError
 from common.journal import Journal
 from common.measurer import Measurer
 from common.messages import Refusal, Stop
-from common.node import CLOUD, Effect, Halt, Measure, NodeId, Record, Seconds, Send, Wake
+from common.node import CLOUD, EDGES, Effect, Halt, Measure, NodeId, Record, Seconds, Send, Wake
 from common.records import Recorder
 from common.timers import Timers
 from common.topics import is_edge
@@ -67,6 +67,11 @@ class Performer:
         self.note("muted", row, now, logging.WARNING)
         reason = f"muted after {muted.faults} faults: {muted.why}"
         self._tell(muted.sender, Stop(reason=reason[:500], failed=True), now)
+
+    def part(self, stop: Stop, now: Seconds, *, stays: bool) -> None:
+        """Tells all edges that this process of the cloud ends. `stays`: those that come later are told as well."""
+        with suppress(WireError):
+            self._courier.send(EDGES, stop, now, stays=stays)
 
     def note(self, kind: str, row: Mapping[str, object], now: Seconds, level: int = logging.INFO) -> None:
         """Records a row of the shell's own."""

@@ -43,8 +43,9 @@ class Warden:
         if not self._link.is_alive:
             raise TransportError("network thread: ended: expected it to run as long as this process")
 
-    def close(self, performer: Performer, now: Seconds) -> None:
-        """Writes down what was never read."""
+    def close(self, reception: Reception, performer: Performer, now: Seconds) -> None:
+        """Writes down what happened at the door since the last look, and what was never read."""
+        self._clear(reception, performer, now)
         for sender, count in self._doorman.unread().items():
             performer.note("unread", {"sender": sender, "count": count}, now)
 

@@ -27,11 +27,12 @@ from types import TracebackType
 from common.errors import LedgerError
 from common.events import Event
 from common.privacy.ledger import Counts
+from common.storage import synchronise
 from edge.ledger_content import Content, read
 from edge.ledger_database import hold, look, make_room, settle, translated
 from edge.ledger_format import LAPSED, NOW, Kind, Life, create, life_link, mark, release_link, text_of
 from edge.ledger_log import check_log, fault_of, log_of
-from edge.ledger_mark import CLOSED, make_folder, mark_of, sync, write_mark
+from edge.ledger_mark import CLOSED, make_folder, mark_of, write_mark
 from edge.ledger_reserve import Reserve
 from edge.owner import Owner
 from edge.uptime import current
@@ -241,7 +242,7 @@ class LedgerFile:
         write_mark(self.path, CLOSED)  # a database with a log has a mark, so that without both something was lost
         connection.execute("PRAGMA journal_mode=WAL")
         make_room(connection)  # from now on, the log has pages
-        sync(log_of(self.path))
+        synchronise(log_of(self.path))
         self._log_size = log_of(self.path).stat().st_size
         self._mark(content.reserves)
         if self._uptime:

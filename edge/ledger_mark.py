@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from common.storage import synchronise
+
 CLOSED = "closed"
 _LENGTH = 80  # of a boot id and two numbers, at most
 
@@ -46,23 +48,14 @@ def write_mark(ledger: Path, text: str, log_size: int = 0, reserves: int = 0) ->
         os.fsync(file)
     finally:
         os.close(file)
-    sync(ledger.parent)
+    synchronise(ledger.parent)
 
 
 def make_folder(folder: Path) -> None:
     """Makes a folder, to stay; raises OSError if it cannot be made."""
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
-        sync(folder.parent)
-
-
-def sync(path: Path) -> None:
-    """Brings a file to the disk; of a folder, what was made, renamed or removed in it."""
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+        synchronise(folder.parent)
 
 
 def _words(ledger: Path) -> tuple[str, str, str]:

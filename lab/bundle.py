@@ -6,23 +6,23 @@ machine the key never leaves it; the bundle is then made without, and the key is
 
 from __future__ import annotations
 
-import gzip
 import io
 import tarfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from tempfile import TemporaryFile
 
 import docker
 import yaml
-from docker.errors import DockerException
 
 from common.address import Address
-from common.errors import ConfigError, DeployError, Fault, RecordError
+from common.errors import ConfigError, Fault, RecordError
 from common.experiment import Experiment, edge_ids
 from lab.credentials import EXPERIMENT, edge_arguments
+from lab.told import told
 
 _COMPOSE = """\
 # One edge. Started by ./start.sh; DATA: folder of the records (default: ./data).
@@ -54,10 +54,10 @@ set -eu
 cd "$$(dirname "$$0")"
 command -v docker >/dev/null || { echo "docker: not found: expected Docker with the compose plugin" >&2; exit 5; }
 if ! docker image inspect $image >/dev/null 2>&1; then
-    if [ -f image.tar.gz ]; then
-        docker load --input image.tar.gz
+    if [ -f image.tar ]; then
+        docker load --input image.tar
     else
-        echo "image $image: missing: expected it, or image.tar.gz here (mapa bundle --with-image)" >&2
+        echo "image $image: missing: expected it, or image.tar here (mapa bundle --with-image)" >&2
         exit 5
     fi
 fi
@@ -119,12 +119,12 @@ class Bundle:
         """
         part = target.with_name(target.name + ".part")
         try:
-            with tarfile.open(part, "w:gz") as archive:
+            with tarfile.open(part, "w:gz", compresslevel=3) as archive:
                 part.chmod(0o600)
                 for name, data in self._content().items():
                     _add(archive, f"{self.edge}/{name}", data)
                 if with_image:
-                    _add(archive, f"{self.edge}/image.tar.gz", _image(self.image))
+                    _add_image(archive, f"{self.edge}/image.tar", self.image)
             part.replace(target)
         except OSError as error:
             raise RecordError(f"{target}: {error.strerror}: expected to write it") from error
@@ -145,17 +145,23 @@ class Bundle:
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mtime = len(data), int(time.time())
+    entry = _entry(name, len(data))
     entry.mode = 0o755 if name.endswith(".sh") else 0o600 if name.endswith(".key") else 0o644
     archive.addfile(entry, io.BytesIO(data))
 
 
-def _image(name: str) -> bytes:
-    """The image of this machine, compressed."""
-    try:
-        blocks: Iterator[bytes] = docker.from_env().images.get(name).save(named=True)
-        return gzip.compress(b"".join(blocks), compresslevel=1)
-    except DockerException as error:
-        said = str(getattr(error, "explanation", None) or error)
-        raise DeployError(f"image {name}: {said}: expected it here (docker compose build edge makes it)") from error
+def _add_image(archive: tarfile.TarFile, name: str, image: str) -> None:
+    """Adds the image of this machine, which is larger than memory may be: by way of a file."""
+    with TemporaryFile() as file:
+        with told("docker", f"the image {image} here, and room for it (docker compose build edge makes it)"):
+            for block in docker.from_env().images.get(image).save(named=True):
+                file.write(block)
+        entry = _entry(name, file.tell())
+        file.seek(0)
+        archive.addfile(entry, file)
+
+
+def _entry(name: str, size: int) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mtime = size, int(time.time())
+    return entry

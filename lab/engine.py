@@ -5,21 +5,21 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 import docker
-from docker.errors import DockerException, ImageNotFound, NotFound
+from docker.errors import ImageNotFound, NotFound
 from docker.models.containers import Container
 from docker.tls import TLSConfig
 from docker.types import LogConfig
-from requests.exceptions import RequestException
 
 from common.errors import DeployError
 from lab.credentials import SETUP
 from lab.hosts import Host
+from lab.told import told
 from lab.tunnel import Tunnel
 
 OWNER = 10001
@@ -61,7 +61,7 @@ class Engine:
             DeployError: there is no engine, or it lets nobody in.
         """
         try:
-            with self._told("expected a Docker engine there"):
+            with self._told("a Docker engine there"):
                 url = self.host.engine
                 if url.startswith("ssh:"):
                     url = self._stack.enter_context(Tunnel(url)).url
@@ -99,7 +99,7 @@ class Engine:
         Raises:
             DeployError: it is neither here nor there, or could not be sent.
         """
-        with self._told(f"expected room for the image {image}"):
+        with self._told(f"room for the image {image}"):
             try:
                 there: str | None = self.client.images.get(image).id
             except ImageNotFound:
@@ -121,7 +121,7 @@ class Engine:
         Raises:
             DeployError: it could not be; nothing of it is left.
         """
-        with self._told(f"expected to start {order.edge}"):
+        with self._told(f"to start {order.edge}"):
             self.remove(order.run, order.edge)
             try:
                 self._lay(order)
@@ -154,7 +154,7 @@ class Engine:
             DeployError: it could not be.
         """
         with (
-            self._told(f"expected to fetch {path}"),
+            self._told(f"to fetch {path}"),
             tarfile.open(fileobj=_Stream(container.get_archive(path)[0]), mode="r|") as archive,
         ):
             archive.extractall(target, filter="data")
@@ -167,7 +167,7 @@ class Engine:
         labels = [f"{LABEL}={run}" if run is not None else LABEL]
         labels += [f"{LABEL}.edge={edge}"] if edge is not None else []
         found = []
-        with self._told("expected to remove what is left of a run"):
+        with self._told("to remove what is left of a run"):
             for container in self.client.containers.list(all=True, filters={"label": labels}, ignore_removed=True):
                 with suppress(NotFound):
                     container.remove(force=True)
@@ -207,14 +207,8 @@ class Engine:
         pair = (str(folder / "cert.pem"), str(folder / "key.pem"))
         return TLSConfig(client_cert=pair, ca_cert=str(folder / "ca.pem"), verify=True)
 
-    @contextmanager
-    def _told(self, expected: str) -> Iterator[None]:
-        """Errors of the engine and of the way to it, in our words."""
-        try:
-            yield
-        except (DockerException, RequestException, OSError, tarfile.TarError) as error:
-            said = " ".join(str(getattr(error, "explanation", None) or error).split())[:300]
-            raise DeployError(f"host {self.host.name} ({self.host.engine}): {said}: {expected}") from error
+    def _told(self, expected: str) -> AbstractContextManager[None]:
+        return told(f"host {self.host.name} ({self.host.engine})", expected)
 
 
 class _Stream(io.RawIOBase):

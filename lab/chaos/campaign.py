@@ -9,12 +9,13 @@ from typing import TextIO
 
 from common.errors import DeployError
 from lab.chaos.containers import Containers
-from lab.chaos.engine import Engine, told
+from lab.chaos.engine import Engine
 from lab.chaos.judge import judge
 from lab.chaos.order import Order, Plan, plan_of
 from lab.chaos.project import Project
 from lab.chaos.story import Deed, Story
 from lab.signals import Signals
+from lab.told import told
 
 GRACE = 20.0
 """Seconds that edges may take for their accounts, once the cloud has ended."""
@@ -171,7 +172,7 @@ class _Run:
                 if service == "broker":
                     path = folder.path / "broker" / "output.log"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with told(f"the log of {one.name}"):
+                with told("docker", f"the log of {one.name}"):
                     path.write_bytes(one.logs())
 
     def _say(self, text: str, *more: str) -> None:

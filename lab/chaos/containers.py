@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from docker.errors import APIError
 from docker.models.containers import Container
 
-from lab.chaos.engine import Engine, told
+from lab.chaos.engine import Engine
 from lab.chaos.project import Project
 from lab.chaos.scenario import EDGES, Step
+from lab.told import told
 
 RETURN = 8.0
 """Seconds that a restart policy has to bring back a process that died; then it is started by hand."""
@@ -84,7 +85,7 @@ class Containers:
 
     def _each(self, step: Step, act: Callable[[Step, str, Container], str]) -> Iterator[tuple[str, str]]:
         for who in step.hits(self.edges):
-            with told(f"to {step.do} {who}"):
+            with told("docker", f"to {step.do} {who}"):
                 yield who, act(step, who, self.engine.node(who))
 
     def _do(self, step: Step, who: str, node: Container) -> str:

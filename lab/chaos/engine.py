@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import docker
-from docker.errors import DockerException, NotFound
+from docker.errors import NotFound
 from docker.models.containers import Container
-from requests.exceptions import RequestException
 
 from common.errors import DeployError
+from lab.told import told
 
 _PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 _NUMBER = "com.docker.compose.container-number"
-
-
-@contextmanager
-def told(expected: str) -> Iterator[None]:
-    """Errors of the engine in our words."""
-    try:
-        yield
-    except (DockerException, RequestException, OSError, tarfile.TarError) as error:
-        said = " ".join(str(getattr(error, "explanation", None) or error).split())[:300]
-        raise DeployError(f"docker: {said}: expected {expected}") from error
 
 
 class Engine:
@@ -40,7 +29,7 @@ class Engine:
         """
         self.project = project
         self._filters: dict[str, str | list[str] | bool] = {"label": f"{_PROJECT}={project}"}
-        with told("a Docker engine"):
+        with told("docker", "a Docker engine"):
             self._client = docker.from_env(environment=dict(environment))
             self._client.ping()
 
@@ -68,7 +57,7 @@ class Engine:
 
     def run(self, service: str, *command: str) -> str:
         """What a command prints in the first container of a service; it may fail."""
-        with told(f"to run {command[0]} in {service}"):
+        with told("docker", f"to run {command[0]} in {service}"):
             output = self.node(service).exec_run(list(command)).output
         return output.decode(errors="replace") if isinstance(output, bytes) else ""
 
@@ -90,7 +79,7 @@ class Engine:
         Raises:
             DeployError: it could not be.
         """
-        with told(f"to copy {path}"):
+        with told("docker", f"to copy {path}"):
             try:
                 blocks, _ = self.node(service).get_archive(path + "/.")
             except NotFound:
@@ -102,7 +91,7 @@ class Engine:
 
     def left(self) -> list[str]:
         """The names of all that is still there."""
-        with told("to list what is left"):
+        with told("docker", "to list what is left"):
             found = [str(one.name) for one in self._client.containers.list(all=True, filters=self._filters)]
             found += [str(one.name) for one in self._client.networks.list(filters=self._filters)]
             return sorted([*found, *(str(one.name) for one in self._client.volumes.list(filters=self._filters))])

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from guarded import Guarded
 from programs import Programs, Start
 from toys import Mosquitto, Place
 
 from common.address import Address
 from common.broker import choose
 from common.experiment import Experiment
+from common.trust.folder import Folder
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +21,14 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]
     """One broker for all that does not disturb it."""
     with choose(None, tmp_path_factory.mktemp("broker")) as broker:
         yield broker.address
+
+
+@pytest.fixture
+def guarded(folder: Folder) -> Iterator[Guarded]:
+    """The broker of the test's own `folder` of certificates."""
+    broker = Guarded(folder)
+    yield broker
+    broker.kill()
 
 
 @pytest.fixture

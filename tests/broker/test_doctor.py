@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -38,13 +38,6 @@ def folder(tmp_path: Path) -> Folder:
     made.begin()
     made.client("edge-0001")
     return made
-
-
-@pytest.fixture
-def guarded(folder: Folder) -> Iterator[Guarded]:
-    broker = Guarded(folder)
-    yield broker
-    broker.kill()
 
 
 def patient_of(address: Address, folder: Folder | None = None, name: str = "edge-0001", **more: object) -> Patient:

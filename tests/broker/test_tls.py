@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -39,13 +39,6 @@ def folder(tmp_path: Path) -> Folder:
     for name in ("edge-0001", "edge-0002"):
         made.client(name)
     return made
-
-
-@pytest.fixture
-def guarded(folder: Folder) -> Iterator[Guarded]:
-    broker = Guarded(folder)
-    yield broker
-    broker.kill()
 
 
 def refused(place: Place, name: str, address: Address) -> str:

@@ -241,3 +241,17 @@ def test_a_bundle_starts_by_one_command(site: Site, tmp_path: Path) -> None:
     assert (
         tmp_path / "clinic" / "edge-0001" / "records" / "bundled" / "edges" / "edge-0001" / "records.jsonl"
     ).exists()
+
+
+def test_a_bundle_may_have_the_image_in_it(tmp_path: Path) -> None:
+    """Another, smaller one serves: what is in the archive is what the engine loads."""
+    name, archive = "mapa-test-bundled:1", tmp_path / "edge.tar.gz"
+    engine().images.get("eclipse-mosquitto:2").tag(name)
+    call = ["bundle", "edge", "edge-0001", str(ROOT / "experiments/demo.yaml"), "--run", "r", "--broker", "localhost"]
+    assert main([*call, "--plain", "--image", name, "--with-image", "--out", str(archive)]) == 0
+    engine().images.remove(name)
+    with tarfile.open(archive) as found:
+        found.extractall(tmp_path, filter="tar")
+    subprocess.run(["docker", "load", "--input", str(tmp_path / "edge-0001" / "image.tar")], check=True)
+    assert name in engine().images.get(name).tags
+    engine().images.remove(name)

@@ -18,6 +18,7 @@ from made_up_ledgers import OWNER, TRAINING, file_at, fill
 from common.errors import LedgerError
 from edge.ledger_database import look
 from edge.ledger_file import LedgerFile
+from edge.ledger_mark import CLOSED, read_mark
 
 FORK = get_context("fork")
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -97,6 +98,26 @@ def test_the_disk_fills_up_in_the_middle(path: Path) -> None:
     assert "nothing was released" in text
     assert look(path).releases == 42 + made
     fill(path, 1, boot="b4")
+
+
+def test_on_a_full_disk_it_is_closed_in_good_order_all_the_same(path: Path) -> None:
+    """What was set aside cannot be given back; all that was released is in the one file, without a log."""
+
+    def release() -> int:
+        with file_at(path, boot="b3") as ledger:
+            ledger.open(OWNER)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+            for made in range(1000):
+                try:
+                    ledger.write(TRAINING, made)
+                except LedgerError:
+                    return made
+        return 1000
+
+    made = in_another_life(release)
+    assert 0 < made < 1000
+    assert read_mark(path) == CLOSED
+    assert look(path).releases == 42 + made
 
 
 def test_the_disk_is_full_from_the_start(path: Path) -> None:

@@ -12,7 +12,7 @@ from common.courier import Courier
 from common.errors import LocalProtocolError, WireError
 from common.events import Event
 from common.identity import Identity
-from common.messages import Bye, Directive, Message, Model, Stop, Update
+from common.messages import Bye, Directive, Message, Model, Running, Stop, Update
 from common.node import CLOUD, EDGES, NodeId
 from common.tensors import Layout, Tensors
 from common.topics import Topics
@@ -163,6 +163,18 @@ def test_the_public_state_is_repeated_with_its_number() -> None:
     assert first == second
     assert first[2], "retained"
     assert cloud.deliver(edge) == [Stop(reason="done")] * 2
+
+
+def test_what_does_not_stay_is_said_to_those_who_are_there_and_never_repeated() -> None:
+    """A cloud that failed may go on: an edge that comes later must not hear that it failed."""
+    cloud = Side(CLOUD)
+    cloud.courier.send(EDGES, Running(boot="b", digest="0" * 64, lineage="l"), 0.0)
+    (_, running, _) = cloud.published.popleft()
+    cloud.courier.send(EDGES, Stop(reason="no room", failed=True), 1.0, stays=False)
+    (_, _, is_retained) = cloud.published.popleft()
+    assert not is_retained
+    cloud.courier.repeat_state()
+    assert [(payload, retained) for _, payload, retained in cloud.published] == [(running, True)]
 
 
 def test_a_broker_without_room_is_told_apart_from_a_full_queue() -> None:
