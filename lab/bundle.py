@@ -22,6 +22,7 @@ from common.address import Address
 from common.errors import ConfigError, Fault, RecordError
 from common.experiment import Experiment, edge_ids
 from lab.credentials import EXPERIMENT, edge_arguments
+from lab.engine import image_archive
 from lab.told import told
 
 _COMPOSE = """\
@@ -154,7 +155,7 @@ def _add_image(archive: tarfile.TarFile, name: str, image: str) -> None:
     """Adds the image of this machine, which is larger than memory may be: by way of a file."""
     with TemporaryFile() as file:
         with told("docker", f"the image {image} here, and room for it (docker compose build edge makes it)"):
-            for block in docker.from_env().images.get(image).save(named=True):
+            for block in image_archive(docker.from_env(), image):
                 file.write(block)
         entry = _entry(name, file.tell())
         file.seek(0)

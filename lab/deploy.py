@@ -25,7 +25,7 @@ from lab.check import check
 from lab.closing import print_closing
 from lab.credentials import EXPERIMENT, credentials, edge_arguments
 from lab.crew import Crew, Member
-from lab.engine import Engine, Order
+from lab.engine import Engine, Order, image_archive
 from lab.folder import RunFolder, read_run
 from lab.hosts import Host, Hosts
 from lab.launch import Request, cloud, complete, run_id, store_experiment
@@ -131,10 +131,11 @@ def _ready(
 def _local(image: str) -> Callable[[], tuple[str, Iterator[bytes]]] | None:
     """What gives id and content of the image of this machine; None if there is none."""
     try:
-        found = docker.from_env().images.get(image)
+        client = docker.from_env()
+        found = client.images.get(image)
     except DockerException:
         return None
-    return lambda: (str(found.id), found.save(named=True))
+    return lambda: (str(found.id), image_archive(client, image))
 
 
 def _missing(experiment: Experiment, hosts: Hosts) -> list[str]:

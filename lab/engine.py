@@ -247,3 +247,9 @@ def archive_of(files: Mapping[str, bytes]) -> bytes:
                 entry.type, entry.mode = tarfile.DIRTYPE, 0o500
                 archive.addfile(entry)
     return buffer.getvalue()
+
+
+def image_archive(client: docker.DockerClient, image: str) -> Iterator[bytes]:
+    """An image of this machine as an engine loads it, under that name; `Image.save` takes the first of its names."""
+    content: Iterator[bytes] = client.api.get_image(image)
+    return content

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
 import tarfile
@@ -18,6 +17,8 @@ from typing import Any
 import docker
 from docker.errors import NotFound
 from docker.models.containers import Container
+
+from common.records import read
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("certs", "broker", "cloud", "edge", "results")
@@ -97,4 +98,5 @@ class Stack:
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """As the product reads them: a full disk or a kill may have cut a row short."""
+    return list(read(path))
