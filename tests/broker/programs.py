@@ -47,7 +47,8 @@ class Programs:
         return [row for row in read(path) if row["kind"] == kind] if path.exists() else []
 
     def reach(self, updates: int) -> None:
-        wait_for(lambda: len(self.rows("update")) >= updates, 90.0)
+        """Waits until so many were applied; those that came too late to be are not among them."""
+        wait_for(lambda: sum(row["applied"] for row in self.rows("update")) >= updates, 90.0)
 
     def end(self) -> dict[str, int]:
         """Exit codes, once all have ended."""
