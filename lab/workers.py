@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -17,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from common.errors import ConfigError, DeployError, Fault
 
@@ -26,6 +28,8 @@ LOCAL = "local"
 """The address that stands for a Ray of one's own."""
 STORE = 100 * 2**20
 """Bytes of shared memory of a Ray of one's own: tasks and results are small."""
+_KNOCK = 5.0
+"""Seconds that the head of a cluster may take to accept a connection."""
 _FAREWELL = 5.0
 """Seconds that a process has to tidy up once the one that it works for is gone."""
 
@@ -123,12 +127,23 @@ class Ray:
                 place = closing.enter_context(TemporaryDirectory(prefix="mapa-ray-", ignore_cleanup_errors=True))
                 own = {"num_cpus": self._count, "object_store_memory": STORE, "include_dashboard": False}
                 own["_temp_dir"] = place
+            else:
+                self._knock()
             try:
                 self._ray.init(address=self._address, log_to_driver=False, logging_level=logging.ERROR, **own)
             except (OSError, RuntimeError, ValueError) as error:
                 raise DeployError(f"Ray at {self._address}: {error}: expected a cluster that answers") from error
             closing.callback(self._ray.shutdown)
             yield
+
+    def _knock(self) -> None:
+        """Ray itself takes minutes to find that nobody is at an address; one without a port is not a place."""
+        try:
+            place = urlsplit(f"//{self._address.removeprefix('ray://')}")
+            if place.port is not None:
+                socket.create_connection((place.hostname or "", place.port), _KNOCK).close()
+        except (OSError, ValueError) as error:
+            raise DeployError(f"Ray at {self._address}: {error}: expected a cluster that answers") from error
 
 
 def _settle(place: str) -> None:

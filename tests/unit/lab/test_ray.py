@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+import pytest
 from harness import experiment
 
+from common.errors import DeployError
 from lab.grid import read_grid
 from lab.sweep import Sweep, run_tasks
-from lab.workers import Alone
+from lab.workers import Alone, Ray
 
 SCRIPT = """\
 import json, sys, time
@@ -68,3 +72,15 @@ def test_two_cores_of_ray_find_what_one_process_finds(tmp_path: Path) -> None:
         if task.name in said:  # the error may have come before the other results
             assert said.pop(task.name) == {key: known[key] for key in ("summary", "curve")}
     assert said == {}
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+@pytest.mark.parametrize("port", [None, 99999])
+def test_a_cluster_that_is_not_there_is_told_at_once(scheme: str, port: int | None) -> None:
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        address = f"{scheme}127.0.0.1:{port or closed.getsockname()[1]}"
+        began = time.monotonic()
+        with pytest.raises(DeployError, match=rf"^Ray at {address}: .*: expected a cluster that answers$"):
+            list(Ray(address, 1).work(str, [1]))
+        assert time.monotonic() - began < 60
