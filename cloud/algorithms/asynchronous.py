@@ -18,7 +18,7 @@ from dataclasses import replace
 from cloud.charter import RESUMED, RETURN, Charter, Control, Phase, Settings
 from cloud.conduct import Conduct
 from cloud.controller import Controller
-from cloud.ending import Ending, without_edges
+from cloud.ending import Ending, time_to_return, without_edges
 from cloud.roster import Presence, Roster, Seat, Welcome, Work
 from cloud.training import Training
 from common.messages import Answer, Bye, Hello, Message, Refusal, Report, Running, Stop, Update
@@ -157,9 +157,9 @@ class AsynchronousCloud:
         if self._phase is Phase.CLOSING:
             self._halt()
         elif self._phase is Phase.RUNNING:
-            # Edges that said Bye have nothing more to give; one whose link broke may be on its way back.
-            after = min(self._settings.grace, self._settings.absence)
-            self._outbox.append(Wake("absence", after if self._roster.is_gone() else self._settings.absence))
+            edges, settings = len(self._charter.admission.edges), self._settings
+            after = time_to_return(self._roster, edges, settings.grace, settings.absence)
+            self._outbox.append(Wake("absence", after))
 
     def _resume(self) -> None:
         """Another process goes on: what this one's predecessor sent may be lost, so that edges may ask for it at once.

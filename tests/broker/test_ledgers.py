@@ -92,7 +92,7 @@ def test_edges_leave_with_their_budgets_spent_and_the_run_goes_on(programs: Star
 
 
 def test_what_is_spent_stays_spent(programs: Start, shared_broker: Address) -> None:
-    cloud = {"quorum": 1, "absence": 3.0, "grace": 3.0}
+    cloud = {"quorum": 1, "absence": 300.0, "grace": 300.0}
     plan = plan_of(40, data__edges=1, privacy__max_releases=30, algorithm__cloud=cloud, **SECURE)
     first, second = programs(plan, shared_broker), programs(plan, shared_broker)
     for run, code in ((first, 0), (second, 1)):

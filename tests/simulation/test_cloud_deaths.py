@@ -83,6 +83,21 @@ def test_edges_go_on_at_once_and_are_charged_for_nothing_twice(tmp_path: Path) -
     assert end["time"] < 1.0, "nobody waits for the patience of edges"
 
 
+def test_spent_budgets_end_the_run_at_once_though_it_dies_on_the_way(tmp_path: Path) -> None:
+    plan = experiment(
+        algorithm__edge={"patience": 2.0},
+        privacy={"mechanism": "gaussian", "noise_multiplier": 1.0, "max_releases": 10},
+    )
+    deaths = Deaths(0.2)
+    deaths.STEPS = ("unperformed", "half recorded", "unsent")  # a Bye that was not written down was not heard
+    pump, cloud = run(plan, tmp_path, deaths)
+    assert deaths.count > 10
+    (end,) = cloud.rows("end")
+    assert end["reason"] == "budgets spent after 30 updates"
+    assert end["time"] - max(row["time"] for row in cloud.rows("bye")) <= cloud.node._settings.grace / 100
+    assert pump.halted(CLOUD) == Halt("budgets spent after 30 updates", 0)
+
+
 def test_a_cloud_without_the_state_takes_no_answer_to_a_ticket_of_the_one_before(tmp_path: Path) -> None:
     plan = plan_of("audp", 60)
     pump = Pump(seed=2)

@@ -98,6 +98,7 @@ class Talk:
         self,
         controller: Scripted | None = None,
         *,
+        edges: int = 8,
         quorum: int = 1,
         updates: int | None = 10,
         seconds: float | None = None,
@@ -118,7 +119,7 @@ class Talk:
             patience=60.0,
         )
         charter = Charter(
-            Admission(DIGEST, frozenset(edge_ids(8)), TRAINING, PROBING, Reach(None)), "cloud-1", quorum, lineage
+            Admission(DIGEST, frozenset(edge_ids(edges)), TRAINING, PROBING, Reach(None)), "cloud-1", quorum, lineage
         )
         self.node = AsynchronousCloud(charter, Settings(**settings), self.training, Control(self.controller), outbox)
         self.now = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from cloud_talk import Scripted, Talk
 
 from common.messages import Bye, Model, Running, Stop
@@ -93,13 +94,40 @@ def test_the_clock_ends_a_run() -> None:
 
 
 def test_when_every_edge_has_said_bye_the_run_ends_soon() -> None:
-    talk = Talk(grace=20.0, absence=120.0)
+    talk = Talk(edges=1, grace=20.0, absence=120.0)
     talk.hello("edge-0001")
     talk.update("edge-0001", 1, 1)
-    talk.hear("edge-0001", Bye(reason="budget spent", releases=1))
+    talk.hear("edge-0001", Bye(reason="interrupted", releases=1))
     assert [effect.after for effect in talk.effects if isinstance(effect, Wake)] == [20.0]
     talk.wake("absence")
     assert [halt.exit_code for halt in talk.halts()] == [0]
+
+
+SPENT = Bye(reason="budget spent: releases: 2", boot="b1", releases=1)
+
+
+def test_when_every_budget_is_spent_the_run_ends_at_once() -> None:
+    talk = Talk(edges=2, quorum=2, grace=20.0, absence=120.0)
+    talk.hello("edge-0001")
+    talk.hello("edge-0002")
+    talk.hear("edge-0001", SPENT)
+    assert "absence" not in talk.wakes()  # the other one goes on
+    talk.hear("edge-0002", SPENT)
+    assert [effect.after for effect in talk.effects if isinstance(effect, Wake)] == [0.0]
+
+
+@pytest.mark.parametrize(("last", "after"), [("interrupted", 20.0), ("connection lost", 120.0), ("missing", 20.0)])
+def test_who_may_still_give_something_is_waited_for(last: str, after: float) -> None:
+    """The other edge of two may be started again, or may be on its way back, or has not come yet."""
+    talk = Talk(edges=2, quorum=1, grace=20.0, absence=120.0)
+    talk.hello("edge-0001")
+    if last != "missing":
+        talk.hello("edge-0002")
+        talk.hear("edge-0002", Bye(reason=last, releases=None if last == "connection lost" else 0))
+    talk.hear("edge-0001", SPENT)
+    assert [effect.after for effect in talk.effects if isinstance(effect, Wake)] == [after]
+    talk.hello("edge-0002", boot="b2")
+    assert talk.sent("edge-0002", Model)
 
 
 def test_spent_budgets_are_no_failure_but_named() -> None:
@@ -108,7 +136,7 @@ def test_spent_budgets_are_no_failure_but_named() -> None:
         talk.hello(edge)
     talk.update("edge-0001", 1, 1)
     for edge in ("edge-0001", "edge-0002"):
-        talk.hear(edge, Bye(reason="budget spent: releases: 2", boot="b1", releases=1))
+        talk.hear(edge, SPENT)
     talk.wake("absence")
     assert talk.rows("end") == [{"reason": "budgets spent after 1 updates", "updates": 1, "failed": False}]
 
@@ -118,7 +146,7 @@ def test_when_edges_leave_because_something_is_wrong_the_run_has_failed() -> Non
     for edge in ("edge-0001", "edge-0002"):
         talk.hello(edge)
     talk.update("edge-0001", 1, 1)
-    talk.hear("edge-0001", Bye(reason="budget spent: releases: 2", boot="b1", releases=1))
+    talk.hear("edge-0001", SPENT)
     talk.hear("edge-0002", Bye(reason="clip_norm: 3: expected at most 2", boot="b1", releases=1, failed=True))
     talk.wake("absence")
     (end,) = talk.rows("end")
