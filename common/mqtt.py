@@ -20,7 +20,7 @@ from typing import Any
 from common.address import Address
 from common.courier import Courier
 from common.doorman import Doorman, Guests
-from common.errors import FederationError, TransportError, WireError
+from common.errors import FederationError, RecordError, TransportError, WireError
 from common.identity import Identity
 from common.inbox import Arrived, Broken, Denied, Down, Inbox, Interrupted, Ready, Refused
 from common.link import Link
@@ -29,7 +29,7 @@ from common.mailbox import Mailbox
 from common.measurer import Evaluate, Measured, Measurer
 from common.membership import Membership, presence_of
 from common.messages import Bye, Stop
-from common.node import CLOUD, CONNECTED, INTERRUPTED, Effect, Node, NodeId, Seconds, Send
+from common.node import CLOUD, CONNECTED, INTERRUPTED, Effect, Node, NodeId, Seconds
 from common.performer import Performer
 from common.reception import Reception
 from common.records import Recorder
@@ -281,12 +281,14 @@ class Shell:
     def _fail(self, error: BaseException, *, tell: bool) -> None:
         """Records why this process ends before its time, tells the other side, and disconnects."""
         reason = self._performer.journal.failed(error, self._now())[:500]
-        if tell and self._vigil.is_up:
+        with suppress(RecordError):  # no room for rows is no reason to end without a word
+            self._warden.close(self._reception, self._performer, self._now())
+        if tell and self._is_started and self._vigil.is_up:  # before, an earlier process may speak for this node
             is_failure = not isinstance(error, KeyboardInterrupt)
-            if self._is_cloud:  # it may go on after a failure: edges that come later are not to hear of this one
-                self._performer.part(Stop(reason=reason, failed=True), self._now(), stays=not is_failure)
-            else:
-                self._perform([Send(CLOUD, Bye(reason=reason, boot=self.identity.boot, failed=is_failure))])
+            bye = Bye(reason=reason, boot=self.identity.boot, failed=is_failure)
+            last = Stop(reason=reason, failed=True) if self._is_cloud else bye
+            # A cloud may go on after a failure: edges that come later are not to hear of this one.
+            self._performer.part(last, self._now(), stays=not is_failure)
         self._close(FLUSH if tell else 0.0, leave=tell)
         self._measurer.finish(discard=True)
 

@@ -11,7 +11,7 @@ from common.doorman import Doorman, Muted
 from common.errors import WireError
 from common.journal import Journal
 from common.measurer import Measurer
-from common.messages import Refusal, Stop
+from common.messages import Bye, Refusal, Stop
 from common.node import CLOUD, EDGES, Effect, Halt, Measure, NodeId, Record, Seconds, Send, Wake
 from common.records import Recorder
 from common.timers import Timers
@@ -68,10 +68,10 @@ class Performer:
         reason = f"muted after {muted.faults} faults: {muted.why}"
         self._tell(muted.sender, Stop(reason=reason[:500], failed=True), now)
 
-    def part(self, stop: Stop, now: Seconds, *, stays: bool) -> None:
-        """Tells all edges that this process of the cloud ends. `stays`: those that come later are told as well."""
+    def part(self, last: Stop | Bye, now: Seconds, *, stays: bool) -> None:
+        """Tells the other side that this process ends. `stays`: edges that come later are told as well."""
         with suppress(WireError):
-            self._courier.send(EDGES, stop, now, stays=stays)
+            self._courier.send(EDGES if isinstance(last, Stop) else CLOUD, last, now, stays=stays)
 
     def note(self, kind: str, row: Mapping[str, object], now: Seconds, level: int = logging.INFO) -> None:
         """Records a row of the shell's own."""

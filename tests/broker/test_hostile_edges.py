@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from toys import LAYOUT, Place, Pupil, Stranger, Teacher, Toy, tensors, wait_for
 
 from common.doorman import LARGEST, Guests, Manners
-from common.messages import Bye, Hello, Refusal, Stop, Update
-from common.node import CLOUD, Send
+from common.messages import Bye, Hello, Message, Refusal, Stop, Update
+from common.node import CLOUD, Effect, NodeId, Send
 from common.wire import Envelope, encode
 
 pytestmark = pytest.mark.broker
@@ -54,6 +57,44 @@ def test_an_edge_whose_node_is_refused_over_and_over_is_muted(place: Place) -> N
     assert [row["reason"] for row in life.rows("muted")] == ["no"]
     stops = [message for _, message in edge.heard if isinstance(message, Stop)]
     assert [(stop.failed, stop.reason) for stop in stops] == [(True, "muted after 21 faults: no")]
+
+
+class Fragile(Toy):
+    """Breaks at the first word of an honest edge."""
+
+    def reply(self, sender: NodeId, message: Message) -> Sequence[Effect]:
+        if sender == "edge-1":
+            raise ZeroDivisionError("oh")
+        return []
+
+
+def test_a_cloud_that_fails_writes_down_what_it_did_not_read(place: Place) -> None:
+    life = place.joined(Fragile(), CLOUD, guests=guests())
+    hostile = Stranger(place.address)
+    for _ in range(30):
+        hostile.say(place.topic("edge/edge-2/up/hello"), b"garbage")
+    wait_for(lambda: life.rows("muted"))
+    for _ in range(10):
+        hostile.say(place.topic("edge/edge-2/up/hello"), b"more of it")
+    hostile.leave()
+    place.live(Pupil(), "edge-1")
+    life.end()
+    assert isinstance(life.error, ZeroDivisionError)
+    assert [(each["sender"], each["count"]) for each in life.rows("unread")] == [("edge-2", 19)]
+
+
+def test_a_cloud_that_fails_without_room_for_rows_says_stop_and_leaves_no_thread_behind(place: Place) -> None:
+    life, edge = place.joined(Fragile(), CLOUD, guests=guests()), Pupil()
+    hostile = Stranger(place.address)
+    for _ in range(30):
+        hostile.say(place.topic("edge/edge-2/up/hello"), b"garbage")
+    wait_for(lambda: life.rows("muted"))
+    hostile.leave()
+    life.shell.recorder.close()
+    assert place.live(edge, "edge-1").end() == 0
+    assert edge.heard[-1] == (CLOUD, Stop(reason="ZeroDivisionError: oh", failed=True))
+    life.end()
+    assert not [thread.name for thread in threading.enumerate() if life.shell.identity.boot in thread.name]
 
 
 def test_a_flood_of_large_payloads_leaves_the_others_their_place(place: Place) -> None:

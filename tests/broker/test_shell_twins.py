@@ -72,6 +72,29 @@ def test_a_process_that_the_broker_still_believes_in_does_not_keep_its_successor
     wait_for(lambda: node.started)
 
 
+@pytest.mark.parametrize("name", ["edge-1", CLOUD])
+def test_a_process_that_is_ended_before_it_joined_does_not_speak_for_an_earlier_one(place: Place, name: str) -> None:
+    status = place.topic("cloud/status" if name == CLOUD else f"edge/{name}/status")
+    up = Presence(state="online", boot="0001").encode()
+    earlier = Stranger(place.address, place.topic("public/+"), place.topic("edge/+/up/+"))
+    earlier.say(status, up, retain=True)
+    life = place.live(Toy(), name)
+    wait_for(lambda: life.rows("connection"))
+    life.shell.interrupt()
+    life.thread.join(10.0)
+    assert not life.shell.node.started  # type: ignore[attr-defined]
+    assert life.rows("failed")[0]["reason"] == "interrupted"
+    mark = place.topic("public/mark")
+    earlier.say(mark, b"")
+    wait_for(lambda: earlier.heard)
+    assert earlier.heard == [(mark, b"")]
+    watcher = Stranger(place.address, status)
+    wait_for(lambda: watcher.heard)
+    assert watcher.heard == [(status, up)]
+    for one in (earlier, watcher):
+        one.leave()
+
+
 def test_a_clean_end_and_a_kill_free_the_id_at_once(place: Place) -> None:
     for _ in range(3):
         began = time.monotonic()
