@@ -13,12 +13,12 @@ from types import TracebackType
 import docker
 from docker.errors import ImageNotFound, NotFound
 from docker.models.containers import Container
-from docker.tls import TLSConfig
 from docker.types import LogConfig
 
 from common.errors import DeployError
 from lab.credentials import SETUP
 from lab.hosts import Host
+from lab.tls import connect
 from lab.told import told
 from lab.tunnel import Tunnel
 
@@ -65,9 +65,10 @@ class Engine:
                 url = self.host.engine
                 if url.startswith("ssh:"):
                     url = self._stack.enter_context(Tunnel(url)).url
-                elif url.startswith("unix:"):
-                    Path(url.removeprefix("unix://")).stat()
-                client = docker.DockerClient(base_url=url, tls=self._tls(), timeout=_TIMEOUT)
+                if self.host.tls is None:
+                    client = docker.DockerClient(base_url=url, timeout=_TIMEOUT)
+                else:
+                    client = connect(self._where, url, self.host.tls, _TIMEOUT)
                 self._stack.callback(client.close)
                 client.ping()
                 self._client = client
@@ -200,15 +201,12 @@ class Engine:
             volumes[self.host.data] = {"bind": "/app/data", "mode": "ro"}
         return volumes
 
-    def _tls(self) -> TLSConfig | bool:
-        if self.host.tls is None:
-            return False
-        folder = Path(self.host.tls)
-        pair = (str(folder / "cert.pem"), str(folder / "key.pem"))
-        return TLSConfig(client_cert=pair, ca_cert=str(folder / "ca.pem"), verify=True)
+    @property
+    def _where(self) -> str:
+        return f"host {self.host.name} ({self.host.engine})"
 
     def _told(self, expected: str) -> AbstractContextManager[None]:
-        return told(f"host {self.host.name} ({self.host.engine})", expected)
+        return told(self._where, expected)
 
 
 class _Stream(io.RawIOBase):

@@ -26,6 +26,7 @@ from common.address import Address
 from common.errors import ConfigError, Fault
 from common.experiment import faults_of, read_yaml
 from common.section import Section, Slug
+from lab.tls import file_faults
 
 IMAGE = "mapa-edge"
 """What `docker compose build edge` makes."""
@@ -88,10 +89,11 @@ def load(path: Path) -> Hosts:
     except ValidationError as error:
         raise ConfigError(faults_of(error, path.name)) from error
     faults = list(_faults(found))
-    if faults:
-        raise ConfigError(faults)
     here = path.absolute().parent
     hosts = [host.model_copy(update={"tls": _at(here, host.tls)}) for host in found.hosts]
+    faults += [fault for host in hosts if host.tls is not None for fault in file_faults(f"{host.name}.tls", host.tls)]
+    if faults:
+        raise ConfigError(faults)
     return found.model_copy(update={"certs": _at(here, found.certs), "hosts": hosts})
 
 

@@ -6,7 +6,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from docker.errors import DockerException
+from docker.errors import APIError, DockerException
 from requests.exceptions import RequestException
 
 from common.errors import DeployError
@@ -18,5 +18,17 @@ def told(where: str, expected: str) -> Iterator[None]:
     try:
         yield
     except (DockerException, RequestException, OSError, tarfile.TarError) as error:
-        said = " ".join(str(getattr(error, "explanation", None) or error).split())[:300]
+        root = root_of(error)
+        said = " ".join(str(getattr(root, "explanation", None) or root).split())[:300]
         raise DeployError(f"{where}: {said}: expected {expected}") from error
+
+
+def root_of(error: BaseException) -> BaseException:
+    """What led to this error, as libraries wrap `Connection refused` in three of their own; an engine's own answer."""
+    while not isinstance(error, APIError):
+        before = (error.__cause__, None if error.__suppress_context__ else error.__context__, *error.args)
+        cause = next((one for one in before if isinstance(one, BaseException)), None)
+        if cause is None:
+            break
+        error = cause
+    return error

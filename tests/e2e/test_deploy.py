@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -19,16 +18,15 @@ from pathlib import Path
 import pytest
 import yaml
 from docker.errors import NotFound
+from premises import IMAGE, build_image, gateway, left, start_broker
 from stack import ROOT, engine, rows
 
 from common.broker import free_port
-from common.trust.settings import settings
 from lab.__main__ import main
 from lab.engine import LABEL
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
-IMAGE = "mapa-test-edge"
 UPDATES = 300
 DEPLOYED, ORPHANED = (f"{name}-{secrets.token_hex(3)}" for name in ("deployed", "orphaned"))
 """Runs whose volumes no earlier run can have left."""
@@ -96,15 +94,6 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def image() -> str:
-    build = ["docker", "build", "--quiet", "--file", "Dockerfile.edge", "--tag", IMAGE]
-    base = os.environ.get("BASE_IMAGE")
-    build += ["--build-arg", f"BASE_IMAGE={base}", "--build-arg", "TORCH_INDEX="] if base else []
-    subprocess.run([*build, "."], cwd=ROOT, check=True, capture_output=True)
-    return IMAGE
-
-
-@pytest.fixture(scope="module")
 def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """An address, and the folder of an `ssh` that gets in there."""
     folder = tmp_path_factory.mktemp("ssh")
@@ -125,41 +114,21 @@ def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def site(ssh: tuple[str, str], image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(ssh: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("site")
-    gateway = engine().networks.get("bridge").attrs["IPAM"]["Config"][0].get("Gateway", "172.17.0.1")
-    for words in (["init"], ["host", gateway], ["edge", "edge-0001"], ["edge", "edge-0002"], ["edge", "edge-0003"]):
+    build_image()
+    bind = gateway()
+    for words in (["init"], ["host", bind], ["edge", "edge-0001"], ["edge", "edge-0002"], ["edge", "edge-0003"]):
         assert main(["certs", *words, "--dir", str(folder / "certs")]) == 0
     port = free_port()
-    server = start_broker(folder, gateway, port)
+    server = start_broker(folder, bind, port)
     address, tools = ssh
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
-    yield Site(folder, f"{gateway}:{port}", address, environment)
+    yield Site(folder, f"{bind}:{port}", address, environment)
     for run in (DEPLOYED, ORPHANED):
         forget(run)
     server.terminate()
     server.wait(10)
-
-
-def start_broker(folder: Path, gateway: str, port: int) -> subprocess.Popen[bytes]:
-    """A Mosquitto on this machine, for the network of its containers only, with the settings of `mapa certs`."""
-    own = folder / "mosquitto.conf"
-    own.write_text(
-        f"{settings(str(folder / 'certs' / 'broker'), port=port, bind=gateway, health_port=None)}user root\n"
-    )
-    server = subprocess.Popen([shutil.which("mosquitto", path=f"{os.environ['PATH']}:/usr/sbin"), "-c", str(own)])
-    deadline = time.monotonic() + 20
-    while True:
-        with suppress(OSError), socket.create_connection((gateway, port), timeout=1):
-            return server
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def left(run: str) -> list[str]:
-    containers = engine().containers.list(all=True, filters={"label": f"{LABEL}={run}"})
-    volumes = engine().volumes.list(filters={"label": [f"{LABEL}={run}", f"{LABEL}.use=setup"]})
-    return [one.name for one in (*containers, *volumes)]
 
 
 def forget(run: str) -> None:
@@ -189,7 +158,7 @@ def test_edges_on_hosts_train_and_leave_nothing_but_ledgers_and_records(site: Si
     assert any(row["kind"] == "release" for row in rows(out / "edges" / "edge-0001" / "records.jsonl"))
     assert not (out / "edges" / "edge-0002" / "records.jsonl").exists()
     assert b"bye" in (out / "edges" / "edge-0002" / "output.log").read_bytes()
-    assert left(DEPLOYED) == []
+    assert left(DEPLOYED, engine()) == []
     key = (site.folder / "certs" / "edge-0001.key").read_bytes().splitlines()[1]
     assert all(key not in path.read_bytes() for path in out.rglob("*") if path.is_file())
 
@@ -208,10 +177,10 @@ def test_what_a_killed_deployment_leaves_is_removed_on_demand(site: Site) -> Non
         time.sleep(0.2)
     process.kill()
     process.wait()
-    assert len(left(ORPHANED)) == 4
+    assert len(left(ORPHANED, engine())) == 4
     done = site.run("deploy", "--hosts", str(site.hosts()), "--remove", "--run", ORPHANED)
     assert done.returncode == 5  # one host could not be asked
-    assert left(ORPHANED) == []
+    assert left(ORPHANED, engine()) == []
 
 
 def test_a_bundle_starts_by_one_command(site: Site, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from common.errors import ConfigError
 from common.experiment import parse
+from common.trust.folder import Folder
 from lab.deploy import check_places
 from lab.hosts import load
 
@@ -25,7 +27,18 @@ def write(folder: Path, content: Any) -> Path:
     return path
 
 
+def identity(folder: Path) -> Path:
+    """The files for an engine behind TLS, by `mapa certs`."""
+    made = Folder(folder.parent / f"{folder.name}-authority")
+    made.begin()
+    folder.mkdir()
+    for name, file in (("ca.crt", "ca.pem"), ("cloud.crt", "cert.pem"), ("cloud.key", "key.pem")):
+        shutil.copy(made.root / name, folder / file)
+    return folder
+
+
 def test_folders_here_are_beside_the_file(tmp_path: Path) -> None:
+    identity(tmp_path / "far")
     hosts = load(write(tmp_path, SOUND | {"hosts": [HERE, TCP | {"tls": "far"}]}))
     assert hosts.certs == str(tmp_path / "certs")
     assert hosts.hosts[1].tls == str(tmp_path / "far")
@@ -57,6 +70,21 @@ def test_what_is_wrong_is_named(tmp_path: Path, change: dict[str, Any], clue: st
     with pytest.raises(ConfigError) as caught:
         load(write(tmp_path, SOUND | change))
     assert clue in str(caught.value)
+
+
+def test_files_for_tls_are_looked_at_before_anything_is_started(tmp_path: Path) -> None:
+    folders = [identity(tmp_path / name) for name in ("lacks", "damaged", "swapped")]
+    (folders[0] / "key.pem").unlink()
+    (folders[1] / "ca.pem").write_text("rubbish")
+    shutil.copy(tmp_path / "lacks-authority" / "cloud.key", folders[2] / "key.pem")
+    hosts = [TCP | {"name": folder.name, "edges": [f"edge-000{place}"], "tls": folder.name}
+             for place, folder in enumerate(folders)]  # fmt: skip
+    with pytest.raises(ConfigError) as caught:
+        load(write(tmp_path, SOUND | {"hosts": hosts}))
+    told = str(caught.value).splitlines()
+    assert "key.pem': expected a certificate and its key, in PEM (No such file" in told[0]
+    assert f"damaged.tls: '{folders[1]}/ca.pem': expected the authority's certificate, in PEM (" in told[1]
+    assert f"expected the key that {folders[2]}/cert.pem was made for" in told[2]
 
 
 def test_edges_and_data_have_to_fit_the_experiment(tmp_path: Path) -> None:
