@@ -11,7 +11,7 @@ from harness import experiment
 
 from cloud.admission import LAST_TICKET, Admission, Form
 from cloud.build import AMPLE, build
-from cloud.conduct import MOVES, REPORTS
+from cloud.conduct import MOVE, MOVES, REPORTS
 from cloud.reach import NATS, Reach, fault_of_answer, fault_of_noise, norm_of
 from common.events import Event
 from common.messages import Answer, Bye, Directive, Hello, Model, Refusal, Report
@@ -181,6 +181,24 @@ def test_a_link_that_flaps_fills_no_disk() -> None:
         talk.hear("edge-0001", Bye(reason="connection lost"))
         rows += len(talk.rows("left"))
     assert rows <= 2 * MOVES + 4
+
+
+def test_a_link_that_flaps_between_updates_fills_no_disk_and_costs_no_work() -> None:
+    """An update brings an edge back, but only so often; what was refused for that counts when it is said again."""
+    talk, ticket = Talk(updates=1000), 1
+    talk.hello("edge-0001")
+    while not talk.sent("edge-0001", Refusal):
+        talk.hear("edge-0001", Bye(reason="connection lost"))
+        talk.update("edge-0001", ticket, ticket)
+        ticket += len(talk.rows("update"))
+    assert ticket == MOVES + 1
+    assert talk.rows("joined") == []
+    assert talk.flat == [-0.5 * MOVES] * 2
+    talk.now = MOVE
+    talk.update("edge-0001", ticket, ticket)
+    assert len(talk.rows("joined")) == 1
+    assert talk.rows("update")[0]["applied"]
+    assert [model.ticket for model in talk.sent("edge-0001", Model)] == [ticket + 1]
 
 
 def test_reports_over_and_over_fill_no_disk() -> None:
