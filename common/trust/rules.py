@@ -5,6 +5,9 @@ Least of all for everybody: an edge writes below its own `up`, its own `status`,
 its own `down` and `status`, what peers send it, and what is public. It needs its own status to find out whether another
 process uses its id. The cloud does not write what edges say, so that nobody can forge them, and a dashboard only reads.
 
+What is public is a `pattern` without `%u`: a `topic` above the first `user` would count for anonymous clients only. Of
+such a pattern Mosquitto warns at each start, to no harm.
+
 Mosquitto does not refuse a subscription that reaches too far: it delivers nothing of it. Nor does it tell whoever
 speaks MQTT 3.1.1 that a publication was thrown away.
 """
