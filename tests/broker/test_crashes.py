@@ -66,7 +66,7 @@ def test_in_rounds_a_run_whose_cloud_is_killed_counts_each_step_once(programs: S
 
 def test_a_killed_edge_gives_the_answer_that_it_had_paid_for(programs: Start, own_broker: Mosquitto) -> None:
     algorithm = {"name": "audp", "batch_size": 12, "edge": {"patience": 2.0}}  # no probes, at which all may be heard
-    run = programs(plan_of(600, algorithm=algorithm), own_broker.address)
+    run = programs(plan_of(400, algorithm=algorithm, fleet=SLOW), own_broker.address)
     run.start_all()
     run.reach(100)
     run.processes["cloud"].kill()
