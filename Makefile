@@ -28,8 +28,7 @@ coverage: .venv/developing  ## all tests but those of Docker, with the bars for 
 	@$(BIN)/coverage erase
 	$(BIN)/pytest -q -n auto --cov --cov-report=
 	$(BIN)/pytest -q -m "broker and not docker" --cov --cov-append --cov-report=  # by themselves: they look at clocks
-	@rm -f .coverage.*  # of processes that tests kill
-	$(BIN)/coverage report --fail-under=90 --skip-covered
+	@rm -f .coverage.* && $(BIN)/coverage report --fail-under=90 --skip-covered  # without those of processes that tests kill
 	$(BIN)/coverage report --fail-under=100 --skip-covered --include='$(EXACT)'
 
 test-broker: .venv/developing  ## the tests on a real Mosquitto
