@@ -15,14 +15,13 @@ from pathlib import Path
 from string import Template
 from tempfile import TemporaryFile
 
-import docker
 import yaml
 
 from common.address import Address
 from common.errors import ConfigError, Fault, RecordError
 from common.experiment import Experiment, edge_ids
 from lab.credentials import EXPERIMENT, edge_arguments
-from lab.engine import image_archive
+from lab.image import Image, check_image
 from lab.told import told
 
 _COMPOSE = """\
@@ -30,7 +29,7 @@ _COMPOSE = """\
 name: mapa-$edge
 services:
   edge:
-    image: $image
+    image: "$image"
     command: $arguments
     user: $${MAPA_USER:-10001:10001}
     init: true
@@ -53,14 +52,13 @@ _START = """\
 # Starts this edge and stays until the run is over; Ctrl-C ends it in good order. Started again, it goes on.
 set -eu
 cd "$$(dirname "$$0")"
-command -v docker >/dev/null || { echo "docker: not found: expected Docker with the compose plugin" >&2; exit 5; }
+lacks() { echo "$$*" >&2; exit 5; }
+command -v docker >/dev/null || lacks "docker: not found: expected Docker with the compose plugin"
+docker compose version >/dev/null 2>&1 || lacks "docker compose: not found: expected Docker with the compose plugin"
+said=$$(docker version 2>&1 >/dev/null) || lacks "$$said: expected an engine that lets this user in (group docker)"
 if ! docker image inspect $image >/dev/null 2>&1; then
-    if [ -f image.tar ]; then
-        docker load --input image.tar
-    else
-        echo "image $image: missing: expected it, or image.tar here (mapa bundle --with-image)" >&2
-        exit 5
-    fi
+    [ -f image.tar ] || lacks "image $image: missing: expected it, or image.tar here (mapa bundle --with-image)"
+    docker load --input image.tar
 fi
 mkdir -p ledger records data
 MAPA_USER="$$(id -u):$$(id -g)"
@@ -105,11 +103,12 @@ class Bundle:
     files: Mapping[str, bytes]
 
     def check(self) -> None:
-        """Raises ConfigError if there is no such edge, or no broker can be there."""
+        """Raises ConfigError if there is no such edge, no broker can be there, or no image can be called so."""
         known = edge_ids(self.experiment.data.edges)
         if self.edge not in known:
             raise ConfigError(Fault("NAME", self.edge, f"one of {known[0]} to {known[-1]}"))
         Address.parse(self.broker)
+        check_image("--image", self.image)
 
     def write(self, target: Path, *, with_image: bool) -> None:
         """Writes the archive (.tar.gz), with the image of this machine if that is wanted.
@@ -154,8 +153,9 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 def _add_image(archive: tarfile.TarFile, name: str, image: str) -> None:
     """Adds the image of this machine, which is larger than memory may be: by way of a file."""
     with TemporaryFile() as file:
-        with told("docker", f"the image {image} here, and room for it (docker compose build edge makes it)"):
-            for block in image_archive(docker.from_env(), image):
+        found = Image.find(image)
+        with told("docker", f"room for the image {image}"):
+            for block in found.content():
                 file.write(block)
         entry = _entry(name, file.tell())
         file.seek(0)

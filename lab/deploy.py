@@ -6,15 +6,12 @@ cannot be reached is left out, and the others go on; the cloud waits `quorum_pat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TextIO
-
-import docker
-from docker.errors import DockerException
 
 from common.access import Access
 from common.address import Address
@@ -25,9 +22,10 @@ from lab.check import check
 from lab.closing import print_closing
 from lab.credentials import EXPERIMENT, credentials, edge_arguments
 from lab.crew import Crew, Member
-from lab.engine import Engine, Order, image_archive
+from lab.engine import Engine, Order
 from lab.folder import RunFolder, read_run
 from lab.hosts import Host, Hosts
+from lab.image import Image
 from lab.launch import Request, cloud, complete, run_id, store_experiment
 from lab.progress import screen_for
 from lab.reach import wait_for
@@ -57,13 +55,15 @@ def deploy(request: Request, hosts: Hosts, stream: TextIO) -> int:
     run = run_id(request, experiment)
     folder = RunFolder(request.out or Path("runs") / run)
     folder.create()
-    store_experiment(folder, experiment)
     screen = screen_for(stream, f"{experiment.name} ({run})", request.quiet)
     for caution in (*checked.cautions, *_missing(experiment, hosts)):
         screen.say(f"warning: {caution}")
     with Signals().listening() as signals, ExitStack() as stack:
         wait_for(address, screen.say, lambda: signals.count > 0)
         engines = connect(hosts, stack, screen.say)
+        store_experiment(
+            folder, experiment
+        )  # not earlier: what nothing came of can be tried again with the same folder
         arguments = ["--experiment", str(folder.experiment), "--broker", str(address), "--run", run]
         arguments += ["--out", str(folder.path), *access.arguments()]
         starts: list[Callable[[], Member | None]] = [cloud(folder, arguments)]
@@ -101,7 +101,7 @@ def connect(hosts: Hosts, stack: ExitStack, say: Say) -> Mapping[str, Engine]:
     Raises:
         DeployError: none can.
     """
-    local = _local(hosts.image)
+    local = _local(hosts.image, say)
     with ThreadPoolExecutor(len(hosts.hosts)) as pool:
         attempts = [(host, pool.submit(_ready, host, hosts.image, local, stack, say)) for host in hosts.hosts]
     engines: dict[str, Engine] = {}
@@ -119,23 +119,20 @@ def connect(hosts: Hosts, stack: ExitStack, say: Say) -> Mapping[str, Engine]:
     return engines
 
 
-def _ready(
-    host: Host, image: str, local: Callable[[], tuple[str, Iterator[bytes]]] | None, stack: ExitStack, say: Say
-) -> Engine:
+def _ready(host: Host, image: str, local: Image | None, stack: ExitStack, say: Say) -> Engine:
     engine = stack.enter_context(Engine(host))
     if engine.bring(image, local):
         say(f"host {host.name}: image {image} sent")
     return engine
 
 
-def _local(image: str) -> Callable[[], tuple[str, Iterator[bytes]]] | None:
-    """What gives id and content of the image of this machine; None if there is none."""
+def _local(name: str, say: Say) -> Image | None:
+    """The image of this machine; None if there is none."""
     try:
-        client = docker.from_env()
-        found = client.images.get(image)
-    except DockerException:
+        return Image.find(name)
+    except DeployError as error:
+        say(f"warning: {error}; hosts use the one that they have")
         return None
-    return lambda: (str(found.id), image_archive(client, image))
 
 
 def _missing(experiment: Experiment, hosts: Hosts) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from docker.types import LogConfig
 from common.errors import DeployError
 from lab.credentials import SETUP
 from lab.hosts import Host
+from lab.image import CURE, Image
 from lab.tls import connect
 from lab.told import told
 from lab.tunnel import Tunnel
@@ -90,30 +91,27 @@ class Engine:
             raise DeployError(f"host {self.host.name}: not connected: expected it to be")
         return self._client
 
-    def bring(self, image: str, fetch: Callable[[], tuple[str, Iterator[bytes]]] | None) -> bool:
+    def bring(self, name: str, here: Image | None) -> bool:
         """Makes sure that the image is there, the same as here; whether it had to be sent.
 
         Args:
-            image: its name.
-            fetch: gives its id and its content; None: there is none here, the host has to have it.
+            name: of the image.
+            here: that of this machine; None: there is none, the host has to have it.
 
         Raises:
             DeployError: it is neither here nor there, or could not be sent.
         """
-        with self._told(f"room for the image {image}"):
+        with self._told(f"to have the image {name}, or room for it"):
             try:
-                there: str | None = self.client.images.get(image).id
-            except ImageNotFound:
+                there = self.client.images.get(name).id
+            except ImageNotFound as error:
+                if here is None:
+                    text = f"image {name}: neither there nor on this machine: expected one of them ({CURE})"
+                    raise DeployError(f"{self._where}: {text}") from error
                 there = None
-            if fetch is None:
-                if there is None:
-                    text = "neither there nor here: expected one of them (docker compose build edge makes it)"
-                    raise DeployError(f"host {self.host.name}: image {image}: {text}")
+            if here is None or here.mark == there:
                 return False
-            mark, content = fetch()
-            if mark == there:
-                return False
-            self.client.images.load(content)  # type: ignore[arg-type]  # an iterator is sent as it comes
+            self.client.images.load(here.content())  # type: ignore[arg-type]  # an iterator is sent as it comes
             return True
 
     def start(self, order: Order) -> Container:
@@ -245,9 +243,3 @@ def archive_of(files: Mapping[str, bytes]) -> bytes:
                 entry.type, entry.mode = tarfile.DIRTYPE, 0o500
                 archive.addfile(entry)
     return buffer.getvalue()
-
-
-def image_archive(client: docker.DockerClient, image: str) -> Iterator[bytes]:
-    """An image of this machine as an engine loads it, under that name; `Image.save` takes the first of its names."""
-    content: Iterator[bytes] = client.api.get_image(image)
-    return content

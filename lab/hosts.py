@@ -26,10 +26,9 @@ from common.address import Address
 from common.errors import ConfigError, Fault
 from common.experiment import faults_of, read_yaml
 from common.section import Section, Slug
+from lab.image import EDGE, image_name
 from lab.tls import file_faults
 
-IMAGE = "mapa-edge"
-"""What `docker compose build edge` makes."""
 _ENGINE = re.compile(
     r"unix:///[^\s?#]+|tcp://[A-Za-z0-9.:\[\]-]+:\d+|ssh://([A-Za-z0-9._][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9.:-]*"
 )
@@ -69,7 +68,7 @@ class Hosts(Section):
     broker: str
     certs: str | None = Field(default=None, description="folder of certificates, here")
     plain: bool = Field(default=False, description="without TLS: only in a network that you trust")
-    image: str = IMAGE
+    image: Annotated[str, AfterValidator(image_name)] = EDGE
     hosts: list[Host] = Field(min_length=1)
 
     @property

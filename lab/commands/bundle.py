@@ -41,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     target = arguments.out or Path(f"{arguments.name}.tar.gz")
     replace(found, files=files).write(target, with_image=arguments.with_image)
     print(f"{target}: to be unpacked there (tar xzf {target.name}) and started by ./{arguments.name}/start.sh")
+    if not arguments.with_image:
+        print(f"it needs the image {arguments.image} there (or make it --with-image)")
     if files:
         print("it holds the edge's private key: hand it over by a way that nobody else reads, and delete it here")
     return 0

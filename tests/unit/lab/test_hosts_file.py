@@ -52,6 +52,7 @@ def test_folders_here_are_beside_the_file(tmp_path: Path) -> None:
         ({"broker": "broker:0"}, "broker: 'broker:0'"),
         ({"certs": None}, "certs: None: expected a folder made by mapa certs"),
         ({"hosts": []}, "hosts.yaml.hosts"),
+        ({"image": "mapa-edge; reboot"}, "hosts.yaml.image: 'mapa-edge; reboot'"),
         ({"colour": "red"}, "hosts.yaml.colour: 'red': expected no such key"),
         ({"hosts": [HERE, HERE | {"edges": ["edge-0009"]}]}, "hosts.name: 'here': expected named once"),
         ({"hosts": [HERE, THERE | {"edges": ["edge-0001"]}]}, "hosts.edges: 'edge-0001': expected named once"),
