@@ -25,7 +25,6 @@ lint: .venv/developing
 	$(BIN)/lint-imports
 
 coverage: .venv/developing  ## all tests but those of Docker, with the bars for branch coverage
-	@$(BIN)/coverage erase
 	$(BIN)/pytest -q -n auto --cov --cov-report=
 	$(BIN)/pytest -q -m "broker and not docker" --cov --cov-append --cov-report=  # by themselves: they look at clocks
 	@rm -f .coverage.* && $(BIN)/coverage report --fail-under=90 --skip-covered  # without those of processes that tests kill
