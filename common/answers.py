@@ -10,8 +10,11 @@ libraries below it. So an answer never outlives the code that gave it.
 | state of a file | what happens |
 |---|---|
 | missing, damaged, of another question | computed and written anew |
+| of another user, or one that others may write | the same: anybody can make up an answer with its digest |
 | cannot be read or written | computed; one warning |
 | written by two at once | whole files replace each other: both hold the same answer |
+
+Whoever asks looks at a kept answer as at any other input: one that cannot be true is computed anew.
 """
 
 from __future__ import annotations
@@ -19,8 +22,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -70,7 +76,10 @@ class Answers:
 
     def _read(self, file: Path, full: Mapping[str, Any]) -> Mapping[str, Any] | None:
         try:
-            content = json.loads(file.read_bytes())
+            with file.open("rb") as opened:
+                if not _is_own(os.fstat(opened.fileno())):
+                    return None
+                content = json.loads(opened.read())
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -84,18 +93,28 @@ class Answers:
         return content if is_whole and _text(content["question"]) == _text(full) else None
 
     def _write(self, file: Path, content: Mapping[str, Any]) -> None:
+        part: Path | None = None
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as part:
-                part.write(_text(content).encode())
-            Path(part.name).replace(file)
+            with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".part", delete=False) as opened:
+                part = Path(opened.name)
+                opened.write(_text(content).encode())
+            part.replace(file)
         except OSError as error:
             self._warn(error)
+            if part is not None:
+                with suppress(OSError):
+                    part.unlink()
 
     def _warn(self, error: OSError) -> None:
         if not self._is_told:
             LOG.warning("cache: %s: %s: answers are computed each time", self._folder, error.strerror)
         self._is_told = True
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether this user wrote a file, and nobody else can."""
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _text(value: Any) -> str:

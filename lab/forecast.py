@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from common.data import describe
 from common.errors import ConfigError, UnsupportedEvent
@@ -79,7 +81,7 @@ def _forecasts(experiment: Experiment, chosen: Sequence[Holder], ask: Ask) -> It
 
 
 def _total(events: dict[Event, int], dp_delta: float, ask: Ask) -> Total:
-    def compute() -> dict[str, object]:
+    def compute() -> dict[str, Any]:
         try:
             found = total(events, dp_delta)
         except UnsupportedEvent as error:
@@ -87,5 +89,14 @@ def _total(events: dict[Event, int], dp_delta: float, ask: Ask) -> Total:
         return {"epsilon": found.epsilon, "note": found.note}
 
     counted = [[event.model_dump(mode="json"), count] for event, count in events.items()]
-    answer = ask({"total": counted, "dp_delta": dp_delta}, compute)
+    kept = ask({"total": counted, "dp_delta": dp_delta}, compute)
+    answer = kept if _can_be_true(kept) else compute()
     return Total(answer["epsilon"], dp_delta, answer["note"])
+
+
+def _can_be_true(answer: Any) -> bool:
+    """Whether a kept answer is a total, as `compute` gives it."""
+    if not isinstance(answer, dict) or answer.keys() != {"epsilon", "note"} or not isinstance(answer["note"], str):
+        return False
+    epsilon = answer["epsilon"]
+    return epsilon is None or (isinstance(epsilon, float) and 0 <= epsilon < math.inf)

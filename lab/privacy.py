@@ -15,6 +15,7 @@ add-remove doubles it on the way in and halves it on the way out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -47,6 +48,7 @@ _WAYS: Mapping[str, tuple[str, str]] = {
     "epsilon_rdp": ("RDP", "Renyi accounting: quicker, a little looser"),
     "epsilon_pld": ("PLD", "the whole law of the loss: the number to quote"),
 }
+_ROUNDED = 1.01  # two totals on grids of their own
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,21 @@ def _answer(event: Event, asked: Asked, ask: Ask) -> Answer:
         }
 
     question = {"account": event.model_dump(mode="json"), "releases": asked.releases, "dp_delta": asked.dp_delta}
-    return Answer(event, asked.releases, asked.dp_delta, ask(question, compute))
+    epsilons = ask(question, compute)
+    return Answer(event, asked.releases, asked.dp_delta, epsilons if _can_be_true(epsilons) else compute())
+
+
+def _can_be_true(epsilons: Any) -> bool:
+    """Whether these are costs as `compositions` gives them: all together cost no less than one, nor more than basic."""
+    if not isinstance(epsilons, dict) or epsilons.keys() != set(_WAYS):
+        return False
+    if not all(value is None or (isinstance(value, float) and 0 <= value < math.inf) for value in epsilons.values()):
+        return False
+    together = epsilons["epsilon_pld"]
+    if together is None:
+        return True
+    one, most = epsilons["epsilon_one_release"] or 0.0, epsilons["epsilon_basic"]
+    return one <= _ROUNDED * together and (most is None or together <= most)
 
 
 def _event(asked: Asked, epsilon: float | None, noise_multiplier: float | None) -> Event:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import resource
+import stat
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -77,6 +80,35 @@ def test_what_is_damaged_is_computed_and_written_anew(broken: Callable[[bytes], 
     assert Answers(tmp_path).ask(QUESTION, lambda: "new") == "new"
     assert Answers(tmp_path).ask(QUESTION, never) == "new"
     assert [*tmp_path.glob("*")] == [file]
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_what_others_may_write_is_computed_and_written_anew(mode: int, tmp_path: Path) -> None:
+    file = keep(tmp_path)
+    file.chmod(mode)
+    assert Answers(tmp_path).ask(QUESTION, lambda: "new") == "new"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert Answers(tmp_path).ask(QUESTION, never) == "new"
+
+
+def test_what_another_user_wrote_is_computed_and_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(tmp_path)
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    assert Answers(tmp_path).ask(QUESTION, lambda: "new") == "new"
+    monkeypatch.undo()
+    assert Answers(tmp_path).ask(QUESTION, never) == "new"
+
+
+def test_a_full_disk_leaves_no_part_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, before[1]))
+    try:
+        assert Answers(tmp_path).ask(QUESTION, lambda: 5) == 5
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [*tmp_path.glob("*")] == []
+    assert "File too large: answers are computed each time" in caplog.text
 
 
 def test_an_answer_to_another_question_is_not_taken(tmp_path: Path) -> None:

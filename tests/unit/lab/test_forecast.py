@@ -51,6 +51,18 @@ def test_an_edge_makes_what_was_foretold(mechanism: str) -> None:
     assert told[0].event != told[1].event  # another rate, another noise
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [{"epsilon": -1.0, "note": ""}, {"epsilon": "1", "note": ""}, {"epsilon": 1.0}, {"epsilon": 1.0, "note": 2}, 1.0],
+)
+def test_a_kept_total_that_cannot_be_true_is_computed_anew(kept: object) -> None:
+    experiment = declare(privacy={"mechanism": "gaussian", "noise_multiplier": 1.0})
+    true = forecast(experiment)
+    assert forecast(experiment, lambda question, compute: kept if "total" in question else compute()) == true
+    other = forecast(experiment, lambda *_: {"epsilon": 0.5, "note": "kept"})
+    assert [each.total.note for each in other] == ["kept", "kept"]
+
+
 def test_the_budget_is_the_target() -> None:
     experiment = declare(privacy__max_releases=7, algorithm={"name": "audp", "batch_size": 12})
     ledger = build(experiment, "edge-0001", "b1").node._learner.ledger

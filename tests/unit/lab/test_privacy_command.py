@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -195,6 +196,28 @@ def test_answers_are_kept(cache: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert {**kept.content()} == first
     file.write_text("{}")
     assert ask(capsys, words) == first
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon_pld": -0.1},
+        {"epsilon_pld": 0.0},  # less than one of the releases
+        {"epsilon_pld": 1e9},  # more than basic composition
+        {"epsilon_rdp": math.nan},
+        {"epsilon_rdp": math.inf},
+        {"epsilon_rdp": "1"},
+        {"more": 1.0},
+    ],
+)
+def test_a_kept_answer_that_cannot_be_true_is_computed_anew(change: dict[str, object]) -> None:
+    asked = Asked("spherical-laplace", releases=10, dimension=785, epsilon=0.5)
+    true = account(asked)
+    assert account(asked, lambda _, compute: {**compute(), **change}) == true
+    assert account(asked, lambda _, compute: [0.1]) == true
+    for other in ({"epsilon_rdp": 7.0}, {"epsilon_pld": None}):
+        kept = account(asked, lambda _, compute, other=other: {**compute(), **other})
+        assert kept.epsilons == {**true.epsilons, **other}
 
 
 def test_nothing_else_reaches_standard_output(tmp_path: Path) -> None:
