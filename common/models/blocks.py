@@ -19,12 +19,12 @@ def product(rows: Matrix, matrix: Matrix) -> Matrix:
     """[n, outputs]: `rows` [n, width] times `matrix` [width, outputs]; rows that are not finite stay so, in silence."""
     count, width = rows.shape
     whole = count - count % _ROWS
-    result = np.empty((count, matrix.shape[1]), dtype=np.float32)
     with np.errstate(all="ignore"):
-        if whole > 0:
-            result[:whole] = (rows[:whole].reshape(-1, _ROWS, width) @ matrix).reshape(whole, -1)
-        if whole < count:
-            block = np.zeros((1, _ROWS, width), dtype=np.float32)
-            block[0, : count - whole] = rows[whole:]
-            result[whole:] = (block @ matrix)[0, : count - whole]
-    return result
+        if whole == count:
+            return (rows.reshape(-1, _ROWS, width) @ matrix).reshape(count, matrix.shape[1])
+        block = np.zeros((_ROWS, width), dtype=np.float32)
+        block[: count - whole] = rows[whole:]
+        rest: Matrix = (block @ matrix)[: count - whole]
+        if whole == 0:
+            return rest
+    return np.concatenate([product(rows[:whole], matrix), rest])

@@ -46,12 +46,12 @@ def inflated(sensitivity: float, grid: float, dimension: int) -> float:
 def rounding_apart(count: int) -> float:
     """How far apart rounding puts two averages of `count` vectors, as a share of the largest norm over the divisor.
 
-    Adding n numbers that are products, in any order, and dividing puts each through at most n + 1 roundings and the
-    result off by at most gamma times the sum of their sizes, with gamma = (n+1) u / (1 - (n+1) u) and u = 2^-53
-    (Higham, Accuracy and Stability of Numerical Algorithms, 2002, section 3.1). Over all coordinates of n vectors of
-    norm C that is gamma n C, and two averages are compared.
+    Adding n numbers that are products, in any order, and multiplying by a rounded reciprocal puts each through at most
+    n + 2 roundings and the result off by at most gamma times the sum of their sizes, with
+    gamma = (n+2) u / (1 - (n+2) u) and u = 2^-53 (Higham, Accuracy and Stability of Numerical Algorithms, 2002,
+    section 3.1). Over all coordinates of n vectors of norm C that is gamma n C, and two averages are compared.
     """
-    roundings = (count + 1) * _ROUNDOFF
+    roundings = (count + 2) * _ROUNDOFF
     return 2 * count * roundings / (1 - roundings)
 
 

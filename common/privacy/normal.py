@@ -63,7 +63,7 @@ def standard_normal(size: int, rng: np.random.Generator) -> Numbers:
 
 def _fill(numbers: Numbers, rng: np.random.Generator) -> None:
     bits: NDArray[np.int64] = rng.bit_generator.random_raw(numbers.size).view(np.int64)
-    if not (bits[:8] >> 32).any():  # by chance, once in 2^256
+    if not any(word >> 32 for word in bits[:8].tolist()):  # by chance, once in 2^256
         raise TypeError(f"{type(rng.bit_generator).__name__}: expected a generator with raw numbers of 64 bits")
     np.copyto(numbers, bits)
     bits &= _LAYERS - 1
@@ -77,7 +77,7 @@ def _settle(numbers: Numbers, outside: NDArray[np.int64], layers: NDArray[np.int
     heights = rng.random(outside.size)
     heights *= _RISES.take(layers)
     heights += _FLOORS.take(layers)
-    above = outside[heights >= np.exp(-np.square(numbers.take(outside)) / 2)]
+    above = outside[heights >= np.exp(np.square(numbers.take(outside)) * -0.5)]
     numbers[above] = rng.standard_normal(above.size)
     for place in outside[layers == 0]:
         numbers[place] = math.copysign(_beyond(rng), numbers[place])

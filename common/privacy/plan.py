@@ -152,7 +152,8 @@ class PrivacyPlan:
         self.accept(clip_norm)
         if total.shape != (self.event.dimension,):
             raise SensitivityError(f"sum of gradients: shape {total.shape}: expected ({self.event.dimension},)")
-        average = total.astype(np.float64, copy=False) / self.batch_size
+        # the reciprocal, as a division of each number takes three times as long
+        average = total.astype(np.float64, copy=False) * (1.0 / self.batch_size)
         norm = math.sqrt(average.dot(average))
         if not math.isfinite(norm):
             raise SensitivityError("sum of gradients: not finite: expected finite numbers")
