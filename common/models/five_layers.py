@@ -14,17 +14,21 @@ weight gradient of one record is the product of the output gradient [channels, p
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from common.models.blocks import product
+from common.models.blocks import Matrix, product
 from common.models.circuit import Slopes
-from common.models.layers import Formed, Gradients, Products
+from common.models.clipping import row_squares
+from common.models.layers import Gradients, Products
 from common.models.pooling import Pool
 
 KERNEL = 5
@@ -43,6 +47,25 @@ class Traces:
     pool2: Pool
     hidden2: Tensor
     scores: Tensor
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Gradients [batch, size], in float64 from the start: they are added in it, and need no other copy for that.
+
+    `order` tells where in a row the value of each parameter is.
+    """
+
+    rows: NDArray[np.float64]
+    order: NDArray[np.int64]
+
+    def squares(self) -> Tensor:
+        """Of each row by itself."""
+        return torch.from_numpy(row_squares(self.rows))
+
+    def total(self, factors: Tensor) -> Tensor:
+        """One matrix-vector product."""
+        return torch.from_numpy((factors.numpy() @ self.rows).take(self.order))
 
 
 class FiveLayers:
@@ -68,18 +91,16 @@ class FiveLayers:
         sizes = {name: math.prod(shape) for name, shape in self.parameters.items()}
         self._forms_full = sizes["full.weight"] <= sizes["conv2.weight"]
         self._order = _order(sizes if self._forms_full else {**sizes, "full.weight": 0})
-        kernels1 = torch.zeros(CHANNELS, 2, 2, channels, WINDOW, WINDOW)
-        self._windows_of1 = kernels1.shape
-        self._placed1, self._kernels1 = _placed(kernels1), kernels1.view(1, 4 * CHANNELS, -1)
 
     def bind(self, memory: Mapping[str, Tensor]) -> None:
         """Reads its parameters from `memory`."""
         self._memory = memory
 
+    @torch.inference_mode()
+    @np.errstate(all="ignore")
     def scores(self, inputs: Tensor) -> Tensor:
         """[batch, classes]."""
-        with torch.inference_mode():
-            return self._forward(inputs).scores
+        return self._forward(inputs).scores
 
     def totals(self, inputs: Tensor, slopes: Slopes) -> Mapping[str, Tensor]:
         """The per-record gradients, summed: they are small, so this is no dearer than another backward pass."""
@@ -87,6 +108,7 @@ class FiveLayers:
         return {name: gradients.total(ones) for name, gradients in self.gradients(inputs, slopes).items()}
 
     @torch.inference_mode()
+    @np.errstate(all="ignore")
     def gradients(self, inputs: Tensor, slopes: Slopes) -> Mapping[str, Gradients]:
         """The per-record gradients of all parameters as one row, without the full layer's weight if that is large."""
         traces, batch = self._forward(inputs), len(inputs)
@@ -95,58 +117,73 @@ class FiveLayers:
         hidden2 = torch.from_numpy(pulled).view_as(traces.hidden2).mul_(traces.hidden2.sign())
         convolved2 = _pictures(traces.pool2.spread(hidden2))
         # a convolution with the kernels turned round is the transposed one, and torch is faster at it
-        turned2 = self._memory["conv2.weight"].flip(2, 3).transpose(0, 1).contiguous()
-        hidden1 = functional.conv2d(convolved2, turned2, padding=KERNEL - 1).flatten(2).mul_(traces.hidden1.sign())
+        turned2 = np.ascontiguousarray(self._memory["conv2.weight"].numpy()[:, :, ::-1, ::-1].transpose(1, 0, 2, 3))
+        hidden1 = functional.conv2d(convolved2, torch.from_numpy(turned2), padding=KERNEL - 1)
+        hidden1 = hidden1.flatten(2).mul_(traces.hidden1.sign())
         planes1 = traces.pool1.spread(hidden1)
         weights2 = torch.bmm(convolved2.flatten(2), traces.patches2)
         weights1 = torch.bmm(planes1.view(batch, 4 * CHANNELS, -1), traces.windows1.transpose(1, 2))
-        upper1, lower1 = _placed(weights1.view(batch, *self._windows_of1)).unbind(2)
-        left1, right1 = (upper1 + lower1).unbind(2)
-        parts = [hidden1.sum(2), (left1 + right1).flatten(1), hidden2.sum((2, 3)), weights2.flatten(1), left]
+        kernels1 = _taken(weights1.numpy(), self.shape[0])
+        biases1, biases2, biases = hidden1.sum(2).numpy(), hidden2.sum((2, 3)).numpy(), left.numpy()
+        parts = [biases1, kernels1, biases2, weights2.numpy(), biases]
         entered, found = traces.hidden2.flatten(1), dict[str, Gradients]()
         if self._forms_full:
-            parts.append(torch.bmm(left[:, :, None], entered[:, None]).flatten(1))
+            parts.append(biases[:, :, np.newaxis] * entered.numpy()[:, np.newaxis])
         else:
             found["full.weight"] = Products(left, entered)
-        found["conv1.bias"] = Formed(torch.cat(parts, dim=1), self._channels_first)
+        rows = np.concatenate([part.reshape(batch, -1) for part in parts], axis=1, dtype=np.float64)
+        found["conv1.bias"] = Rows(rows, self._order)
         return found
 
     def _forward(self, inputs: Tensor) -> Traces:
         memory, batch = self._memory, len(inputs)
-        self._placed1.copy_(memory["conv1.weight"][:, None, None])
         windows1 = _windows(inputs, self._squares1)
-        pool1 = Pool(torch.bmm(self._kernels1.expand(batch, -1, -1), windows1).view(batch, CHANNELS, 2, 2, -1))
+        kernels1 = torch.from_numpy(_placed(memory["conv1.weight"].numpy())).expand(batch, -1, -1)
+        pool1 = Pool(torch.bmm(kernels1, windows1).view(batch, CHANNELS, 2, 2, -1))
         hidden1 = (pool1.top + memory["conv1.bias"][:, None]).relu_()
         patches2 = _patches(hidden1.view(batch, CHANNELS, *self._squares1), self._squares2)
-        kernels2 = memory["conv2.weight"].permute(0, 2, 3, 1).reshape(1, CHANNELS, -1).expand(batch, -1, -1)
-        pool2 = Pool(_planes(torch.bmm(kernels2, patches2.transpose(1, 2)), self._squares2))
+        kernels2 = memory["conv2.weight"].numpy().transpose(0, 2, 3, 1).reshape(CHANNELS, -1)
+        convolved2 = kernels2 @ patches2.numpy().transpose(0, 2, 1)
+        pool2 = Pool(_planes(torch.from_numpy(convolved2), self._squares2))
         hidden2 = (pool2.top + memory["conv2.bias"][:, None, None]).relu_()
         scores = torch.from_numpy(product(hidden2.flatten(1).numpy(), memory["full.weight"].numpy().T))
         scores += memory["full.bias"]
         return Traces(windows1, pool1, hidden1, patches2, pool2, hidden2, scores)
 
-    def _channels_first(self, total: Tensor) -> Tensor:
-        """A row in the order of the parameters."""
-        return total.index_select(0, self._order)
 
-
-def _order(sizes: Mapping[str, int]) -> Tensor:
+def _order(sizes: Mapping[str, int]) -> NDArray[np.int64]:
     """Where each parameter of a row is, whose second kernels come as `_patches` has their taps."""
-    places = torch.arange(sum(sizes.values()))
+    places = np.arange(sum(sizes.values()))
     start = sizes["conv1.bias"] + sizes["conv1.weight"] + sizes["conv2.bias"]
-    kernels2 = places[start : start + sizes["conv2.weight"]].view(CHANNELS, KERNEL**2, CHANNELS)
-    kernels2.copy_(kernels2.transpose(1, 2).reshape(kernels2.shape))
+    kernels2 = places[start : start + sizes["conv2.weight"]].reshape(CHANNELS, KERNEL**2, CHANNELS)
+    kernels2[:] = kernels2.transpose(0, 2, 1).reshape(kernels2.shape)
     return places
 
 
-def _placed(windows: Tensor) -> Tensor:
-    """[..., 2 (row), 2 (column), channels, 5, 5]: the kernel's part of `windows` [..., 2, 2, channels, 6, 6].
+def _places() -> Matrix:
+    """[25, 4 * 36]: ones where the taps of a kernel are in a window, for each of its places (row, column) there."""
+    windows = np.zeros((KERNEL**2, 2, 2, WINDOW, WINDOW), dtype=np.float32)
+    kernels = np.eye(KERNEL**2, dtype=np.float32).reshape(-1, KERNEL, KERNEL)
+    for row, column in itertools.product(range(2), repeat=2):
+        windows[:, row, column, row : row + KERNEL, column : column + KERNEL] = kernels
+    return windows.reshape(KERNEL**2, -1)
 
-    Where the kernel stands in a window, its row and column, is the place along the two axes before.
-    """
-    *outer, lower, right, channel, down, step = windows.stride()
-    shape = (*windows.shape[:-2], KERNEL, KERNEL)
-    return windows.as_strided(shape, (*outer, lower + down, right + step, channel, down, step))
+
+_PLACES = _places()
+
+
+def _placed(kernels: Matrix) -> Matrix:
+    """[1, 4 * outputs, taps of a window] from kernels [outputs, channels, 5, 5]: each at its places in a window."""
+    outputs, channels = kernels.shape[:2]
+    windows = (kernels.reshape(-1, KERNEL**2) @ _PLACES).reshape(outputs, channels, 4, -1)
+    return windows.transpose(0, 2, 1, 3).reshape(1, 4 * outputs, -1)
+
+
+def _taken(windows: Matrix, channels: int) -> Matrix:
+    """[batch, outputs * channels, 25]: the other way, from [batch, 4 * outputs, taps of a window]; the places added."""
+    batch = len(windows)
+    turned = windows.reshape(batch, -1, 4, channels, WINDOW**2).transpose(0, 1, 3, 2, 4)
+    return turned.reshape(batch, -1, 4 * WINDOW**2) @ _PLACES.T
 
 
 def _planes(pixels: Tensor, squares: tuple[int, int]) -> Tensor:
