@@ -36,7 +36,8 @@ def stack(tmp_path: Path) -> Iterator[Stack]:
 def count(stack: Stack, kind: str) -> int:
     """Rows of the cloud's records so far, read on the volume: the cloud's own container may be gone."""
     command = ["grep", "-c", f'"kind": *"{kind}"', f"/volumes/results/{RUN}/cloud/records.jsonl"]
-    said = stack.containers("results")[0].exec_run(command).output.decode().strip()
+    running = [one for one in stack.containers("results") if one.status == "running"]
+    said = running[0].exec_run(command).output.decode().strip() if running else ""
     return int(said) if said.isdigit() else 0
 
 
