@@ -16,15 +16,17 @@ Matrix = NDArray[np.float32]
 
 
 def product(rows: Matrix, matrix: Matrix) -> Matrix:
-    """[n, outputs]: `rows` [n, width] times `matrix` [width, outputs]; rows that are not finite stay so, in silence."""
+    """[n, outputs]: `rows` [n, width] times `matrix` [width, outputs]; rows that are not finite stay so.
+
+    NumPy may warn of these, which is the caller's to silence.
+    """
     count, width = rows.shape
     whole = count - count % _ROWS
-    with np.errstate(all="ignore"):
-        if whole == count:
-            return (rows.reshape(-1, _ROWS, width) @ matrix).reshape(count, matrix.shape[1])
-        block = np.zeros((_ROWS, width), dtype=np.float32)
-        block[: count - whole] = rows[whole:]
-        rest: Matrix = (block @ matrix)[: count - whole]
-        if whole == 0:
-            return rest
+    if whole == count:
+        return (rows.reshape(-1, _ROWS, width) @ matrix).reshape(count, matrix.shape[1])
+    block = np.zeros((_ROWS, width), dtype=np.float32)
+    block[: count - whole] = rows[whole:]
+    rest: Matrix = (block @ matrix)[: count - whole]
+    if whole == 0:
+        return rest
     return np.concatenate([product(rows[:whole], matrix), rest])

@@ -57,7 +57,7 @@ class LinearModel:
             squares = np.square(residuals).sum(axis=1) * row_squares(wide)
             residuals *= clip_factors(squares, clip_norm)[:, None]
             finite = np.isfinite(squares)
-            if not finite.all():
+            if np.count_nonzero(finite) < len(finite):
                 residuals, wide = residuals[finite], wide[finite]
             total: Sum = (residuals.T @ wide).ravel()
             return total
