@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,19 +47,13 @@ class CrossEntropy:
         """[batch, classes] probabilities, less one at the label."""
         result: NDArray[np.float64] = np.exp(scores - scores.max(axis=1, keepdims=True))
         result /= result.sum(axis=1, keepdims=True)
-        result -= _identity(result.shape[1]).take(labels, axis=0)
+        result[np.arange(len(labels)), labels] -= 1.0
         return result
 
     def predictions(self, scores: Scores) -> NDArray[np.int64]:
         """[batch] the first label with the highest score."""
         best: NDArray[np.int64] = scores.argmax(axis=1)
         return best
-
-
-@cache
-def _identity(classes: int) -> NDArray[np.float64]:
-    """Kept, as making it takes longer than a small batch of residuals."""
-    return np.eye(classes)
 
 
 def build(shape: tuple[int, ...], classes: int) -> LinearModel:
