@@ -8,7 +8,7 @@ so it is turned away, and the run goes on with the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
@@ -94,4 +94,4 @@ class Admission:
         if not isinstance(message, Model):
             return work
         reach = self.reach.of(seat.event, seat.samples, message)
-        return work if reach is None else replace(work, reach=max(reach, work.reach or 0.0))
+        return work if reach is None else work.within(max(reach, work.reach or 0.0))

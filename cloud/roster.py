@@ -25,6 +25,10 @@ class Work:
     sent: Seconds
     reach: float | None = None
 
+    def within(self, reach: float) -> Work:
+        """The same work with a bound on its answer."""
+        return Work(self.kind, self.ticket, self.version, self.sent, reach)  # `replace` takes twice as long
+
 
 class Presence(Enum):
     """Where an edge is, as far as the cloud knows."""

@@ -165,7 +165,8 @@ class Training:
         self._outbox.append(Measure(self.version, self.tensors))
 
     def _ask_for(self) -> Directive:
-        stage, clip_norm, rate = self._control.stage, self._control.clip_norm, self._control.rate()
+        control = self._control
+        stage, clip_norm, rate = control.stage, control.clip_norm, control.rate()
         known = self._directive
         if (known.stage, known.clip_norm, known.learning_rate) != (stage, clip_norm, rate):
             self._directive = Directive(stage=stage, clip_norm=clip_norm, learning_rate=rate)
@@ -173,10 +174,10 @@ class Training:
 
     def _is_fresh(self, arrival: Arrival) -> bool:
         version = arrival.update.version
-        return version >= self._floor and self.version - version <= self._staleness_cap
+        return version >= self._floor and self._parameters.version - version <= self._staleness_cap
 
     def _step(self, batch: Sequence[Arrival]) -> None:
-        version = self.version
+        version, control = self.version, self._control
         fresh = []
         for arrival in batch:
             if self._is_fresh(arrival):
@@ -185,14 +186,14 @@ class Training:
                 self._record_update(arrival, version, is_applied=False)
         if not fresh:
             return
-        rate = self._control.rate()
+        rate = control.rate()
         is_finite = self._parameters.step([arrival.update.tensors.flat for arrival in fresh], rate)
         is_due = self._progress.count()
         for arrival in fresh:
             self._record_update(arrival, version, is_applied=True)
         ask = None
         if is_finite:
-            ask = self._control.applied(self._parameters.flat)
+            ask = control.applied(self._parameters.flat)
         else:
             self._leave(rate)
             if self.ending is not None:
