@@ -66,7 +66,7 @@ def connect(where: str, url: str, folder: str, timeout: int) -> docker.DockerCli
     try:
         asked = _client(url, folder, timeout, DEFAULT_DOCKER_API_VERSION)
         with asked.api:
-            version = str(asked.version(api_version=False)["ApiVersion"])
+            version = _version_of(asked)
         return _client(url, folder, timeout, version)
     except (DockerException, RequestException, OSError) as error:
         trouble = _trouble_of(root_of(error))
@@ -84,6 +84,14 @@ def _client(url: str, folder: str, timeout: int, version: str) -> docker.DockerC
     client.api.trust_env = False
     client.api.proxies.update(get_environ_proxies(client.api.base_url))
     return client
+
+
+def _version_of(client: docker.DockerClient) -> str:
+    """The interface that the engine speaks."""
+    answer = client.version(api_version=False)
+    if not isinstance(answer, dict) or not isinstance(answer.get("ApiVersion"), str):
+        raise DockerException("it answers, but names no ApiVersion")
+    return str(answer["ApiVersion"])
 
 
 def _trouble_of(error: BaseException) -> Trouble | None:

@@ -24,9 +24,10 @@ LONG_AGO = datetime.now(UTC) - timedelta(days=900)
 
 
 class Door:
-    """A port that shakes hands, and then says nothing to anybody."""
+    """A port that shakes hands, and then says one word or nothing to anybody."""
 
-    def __init__(self, made: Folder) -> None:
+    def __init__(self, made: Folder, word: bytes = b"") -> None:
+        self._word = word
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(made.broker / "broker.crt", made.broker / "broker.key")
         self._context.load_verify_locations(made.ca)
@@ -42,8 +43,10 @@ class Door:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            with connection, suppress(OSError), self._context.wrap_socket(connection, server_side=True):
-                pass
+            with connection, suppress(OSError), self._context.wrap_socket(connection, server_side=True) as secured:
+                if self._word:
+                    secured.recv(4096)
+                    secured.sendall(self._word)
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -118,6 +121,16 @@ def test_certificates_out_of_date_are_told(own: Folder, tmp_path: Path) -> None:
     finally:
         found.close()
     assert said.startswith("the engine's certificate has expired: expected a new one there")
+
+
+@pytest.mark.parametrize("answer", [b"{}", b"[]", b"<p>"])
+def test_a_server_that_is_no_engine_is_told(own: Folder, tmp_path: Path, answer: bytes) -> None:
+    found = Door(own, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(answer) + answer)
+    try:
+        said = told(tmp_path, found.port, ca=own, client=own)
+    finally:
+        found.close()
+    assert said.endswith(": expected a Docker engine there")
 
 
 def test_a_port_without_tls_or_without_anybody_is_told(own: Folder, tmp_path: Path) -> None:
