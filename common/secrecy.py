@@ -1,16 +1,17 @@
 """Random generators that nobody can repeat: the stream of a cipher under a key from the operating system.
 
 Guarantee: whoever does not read this process's memory can neither foresee nor recompute what a generator draws, nor
-tell it from true randomness, as far as the cipher holds. Each generator has a key of its own, so what one draws says
-nothing about another. The key exists in the generator only: it is never returned, stored, sent or logged.
+tell it from true randomness, as far as the cipher holds. Each generator has keys of its own, so what one draws says
+nothing about another. The keys exist in the generator only: they are never returned, stored, sent or logged.
 
 | processor | stream | key |
 |---|---|---|
 | with AES instructions | AES-128 in counter mode (FIPS 197, NIST SP 800-38A) | 128 bits |
 | any other | ChaCha20 (RFC 8439): AES without them is slow, and its timing tells of its key | 256 bits |
 
-Both come from randomgen, as bit generators of NumPy. A build of it that did not compute its cipher would be a
-catastrophe that nobody notices, so a cipher has to answer a published example before it is given a key.
+Both come from randomgen, as bit generators of NumPy. Where it is AES, noise takes its many words from OpenSSL's AES-128
+in counter mode under a second key, in half the time. A build that did not compute its cipher would be a catastrophe
+that nobody notices, so a cipher has to answer a published example before it is given a key.
 A machine that is copied while it runs (snapshot of a virtual machine, fork) draws the same numbers twice.
 """
 
@@ -21,6 +22,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher as OpenSSL
+from cryptography.hazmat.primitives.ciphers.algorithms import AES128
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 from randomgen import AESCounter, ChaCha
 
@@ -40,9 +44,13 @@ class Cipher:
     def check(self) -> None:
         """Raises PrivacyError unless the cipher of this installation computes what its standard says."""
         words: NDArray[np.uint64] = self.example().random_raw(len(self.answer) // 8)
-        found = words.astype("<u8").tobytes()
-        if found != self.answer:
-            raise PrivacyError(f"{self.name} of randomgen: {found.hex()}: expected the standard's {self.answer.hex()}")
+        _check(f"{self.name} of randomgen", words, self.answer)
+
+
+def _check(name: str, words: NDArray[np.uint64], answer: bytes) -> None:
+    found = words.astype("<u8").tobytes()
+    if found != answer:
+        raise PrivacyError(f"{name}: {found.hex()}: expected the standard's {answer.hex()}")
 
 
 def aes(key: bytes, block: bytes = bytes(16)) -> np.random.BitGenerator:
@@ -58,13 +66,11 @@ def chacha(key: bytes) -> np.random.BitGenerator:
     return stream
 
 
-AES = Cipher(
-    "AES-128",
-    16,
-    aes,
-    lambda: aes(bytes(range(16)), bytes.fromhex("00112233445566778899aabbccddeeff")),
-    bytes.fromhex("69c4e0d86a7b0430d8cdb78070b4c55a"),  # FIPS 197, appendix C.1
-)
+# FIPS 197, appendix C.1
+_KEY, _BLOCK = bytes(range(16)), bytes.fromhex("00112233445566778899aabbccddeeff")
+_ANSWER = bytes.fromhex("69c4e0d86a7b0430d8cdb78070b4c55a")
+
+AES = Cipher("AES-128", 16, aes, lambda: aes(_KEY, _BLOCK), _ANSWER)
 CHACHA = Cipher(
     "ChaCha20",
     32,
@@ -74,15 +80,40 @@ CHACHA = Cipher(
 )
 
 
+class AESGenerator(np.random.Generator):
+    """A generator on AES, which has a second stream for many words at once."""
+
+    def __init__(self, bits: np.random.BitGenerator, key: bytes, block: bytes = bytes(16)) -> None:
+        """Draws from `bits`; the words are AES-128 of `block`, `block` + 1, ... (the highest byte first)."""
+        super().__init__(bits)
+        self._many = OpenSSL(AES128(key), CTR(block)).encryptor()
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """[count] independent words of 64 bits.
+
+        Raises:
+            PrivacyError: OpenSSL gave fewer.
+        """
+        room = np.empty(count + 2, dtype=np.uint64)  # OpenSSL asks for a block more than it fills
+        written = self._many.update_into(bytes(8 * count), room.view(np.uint8).data)  # zeros enciphered: the stream
+        if written != 8 * count:
+            raise PrivacyError(f"AES-128 of OpenSSL: {written} bytes: expected {8 * count}")
+        return room[:count]
+
+
 def secret_stream(cipher: Cipher | None = None) -> np.random.Generator:
-    """A generator with a fresh key of its own; of the cipher that suits this processor, unless one is given.
+    """A generator with fresh keys of its own; of the cipher that suits this processor, unless one is given.
 
     Raises:
         PrivacyError: the cipher of this installation does not compute what its standard says.
     """
     chosen = cipher or best_cipher()
     chosen.check()
-    return np.random.Generator(chosen.stream(secrets.token_bytes(chosen.key_size)))
+    bits = chosen.stream(secrets.token_bytes(chosen.key_size))
+    if chosen.name != AES.name:
+        return np.random.Generator(bits)
+    _check("AES-128 of OpenSSL", AESGenerator(aes(_KEY), _KEY, _BLOCK).words(2), _ANSWER)
+    return AESGenerator(bits, secrets.token_bytes(AES.key_size))
 
 
 def best_cipher() -> Cipher:

@@ -19,6 +19,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from common.secrecy import AESGenerator
+
 _LAYERS = 1024  # with more, the tables outgrow the fastest cache
 _TAIL = 4.038849846109505  # where the tail begins if so many layers end at the top of the bell
 _ROWS = 32768  # numbers at a time: their arrays stay in the cache
@@ -62,7 +64,8 @@ def standard_normal(size: int, rng: np.random.Generator) -> Numbers:
 
 
 def _fill(numbers: Numbers, rng: np.random.Generator) -> None:
-    bits: NDArray[np.int64] = rng.bit_generator.random_raw(numbers.size).view(np.int64)
+    draw = rng.words if isinstance(rng, AESGenerator) else rng.bit_generator.random_raw
+    bits: NDArray[np.int64] = draw(numbers.size).view(np.int64)
     if not any(word >> 32 for word in bits[:8].tolist()):  # by chance, once in 2^256
         raise TypeError(f"{type(rng.bit_generator).__name__}: expected a generator with raw numbers of 64 bits")
     np.copyto(numbers, bits)

@@ -13,7 +13,7 @@ import pytest
 from reference.ciphers import aes_block, aes_stream, chacha_block, chacha_stream, key_of
 
 from common.errors import PrivacyError
-from common.secrecy import AES, CHACHA, Cipher, aes, best_cipher, chacha, secret_stream
+from common.secrecy import AES, CHACHA, AESGenerator, Cipher, aes, best_cipher, chacha, secret_stream
 from common.seeds import stream
 
 
@@ -71,6 +71,30 @@ def test_a_cipher_that_computes_something_else_gets_no_key(cipher: Cipher) -> No
         with pytest.raises(PrivacyError, match=f"{cipher.name} of randomgen: .*: expected the standard's"):
             secret_stream(replace(wrong, stream=broken))
     assert asked == []
+
+
+def test_many_words_are_aes_in_counter_mode() -> None:
+    key, near_the_end = bytes(range(3, 19)), 2**64 - 2  # of the counter's lower half
+    words = AESGenerator(aes(bytes(16)), key, near_the_end.to_bytes(16, "big"))
+    found = b"".join(words.words(count).astype("<u8").tobytes() for count in (1, 5, 0, 10))
+    assert found == b"".join(aes_block(key, (near_the_end + count).to_bytes(16, "big")) for count in range(8))
+
+
+def test_many_words_are_secret_and_shared_by_no_two_streams() -> None:
+    streams = [secret_stream(AES) for _ in range(2)]
+    drawn = {tuple(one.words(4).tolist()) for one in streams if isinstance(one, AESGenerator)}
+    assert len(drawn) == 2
+    for one in streams:
+        assert isinstance(one, AESGenerator)
+        again = AESGenerator(aes(bytes(16)), key_of(one))  # the key of the other numbers is not theirs
+        assert tuple(again.words(4).tolist()) not in drawn
+
+
+def test_an_openssl_that_computes_something_else_gets_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret_stream(AES)
+    monkeypatch.setattr(AESGenerator, "words", lambda self, count: np.zeros(count, dtype=np.uint64))
+    with pytest.raises(PrivacyError, match=r"AES-128 of OpenSSL: 0+: expected the standard's"):
+        secret_stream(AES)
 
 
 def test_no_two_streams_share_a_key() -> None:
