@@ -183,7 +183,7 @@ def _loop(  # noqa: PLR0917 - what the loop works on
         edge, (known, clip_norm) = edges[place], held[place]
         chosen = np.flatnonzero(edge.sampling.random(len(edge.labels)) < batch / len(edge.labels))
         total = model.clipped_sum(known, edge.inputs[chosen], edge.labels[chosen], clip_norm)
-        average = total / batch
+        average = total * (1.0 / batch)  # as the plan rounds it
         grain = edge.plan.grain(clip_norm)
         assert grain is not None
         noise = grain.noise.draw(dimension, grain.scale, edge.noise)
