@@ -91,7 +91,7 @@ class Answer:
         """The JSON object."""
         event = self.event
         return {
-            **self.epsilons,
+            **{key: self.epsilons[key] for key in _WAYS},  # a kept answer has an order of its own
             "mechanism": event.mechanism,
             "epsilon": _epsilon(event),
             "noise_multiplier": event.noise_multiplier,
