@@ -61,9 +61,8 @@ def deploy(request: Request, hosts: Hosts, stream: TextIO) -> int:
     with Signals().listening() as signals, ExitStack() as stack:
         wait_for(address, screen.say, lambda: signals.count > 0)
         engines = connect(hosts, stack, screen.say)
-        store_experiment(
-            folder, experiment
-        )  # not earlier: what nothing came of can be tried again with the same folder
+        # Not earlier: what nothing came of can be tried again with the same folder.
+        store_experiment(folder, experiment)
         arguments = ["--experiment", str(folder.experiment), "--broker", str(address), "--run", run]
         arguments += ["--out", str(folder.path), *access.arguments()]
         starts: list[Callable[[], Member | None]] = [cloud(folder, arguments)]
