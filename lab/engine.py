@@ -20,7 +20,7 @@ from lab.credentials import SETUP
 from lab.hosts import Host
 from lab.image import CURE, Image
 from lab.tls import connect
-from lab.told import told
+from lab.told import look_for, told
 from lab.tunnel import Tunnel
 
 OWNER = 10001
@@ -66,6 +66,7 @@ class Engine:
                 url = self.host.engine
                 if url.startswith("ssh:"):
                     url = self._stack.enter_context(Tunnel(url)).url
+                look_for(url)
                 if self.host.tls is None:
                     client = docker.DockerClient(base_url=url, timeout=_TIMEOUT)
                 else:

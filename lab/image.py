@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-import docker
 from docker.errors import ImageNotFound
 
 from common.errors import ConfigError, DeployError, Fault
-from lab.told import told
+from lab.told import own_engine, told
 
 EDGE = "mapa-edge"
 """What `docker compose build edge` makes."""
@@ -33,7 +32,7 @@ class Image:
         Raises:
             DeployError: this machine has no such image, or no engine.
         """
-        with told("docker", "a Docker engine on this machine"), closing(docker.from_env()) as client:
+        with told("docker", "a Docker engine on this machine"), closing(own_engine()) as client:
             client.ping()
             try:
                 return cls(name, str(client.images.get(name).id))
@@ -42,7 +41,7 @@ class Image:
 
     def content(self) -> Iterator[bytes]:
         """An archive of it under this name, in blocks; `Image.save` of the library takes the first of its names."""
-        with closing(docker.from_env()) as client:
+        with closing(own_engine()) as client:
             yield from client.api.get_image(self.name)
 
 

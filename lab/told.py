@@ -1,12 +1,15 @@
-"""Errors of a Docker engine, and of the way to it, in our words."""
+"""The way to a Docker engine, and its errors in our words."""
 
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
+import docker
 from docker.errors import APIError, DockerException
+from docker.utils import kwargs_from_env
 from requests.exceptions import RequestException
 
 from common.errors import DeployError
@@ -32,3 +35,20 @@ def root_of(error: BaseException) -> BaseException:
             break
         error = cause
     return error
+
+
+def own_engine(environment: Mapping[str, str] | None = None) -> docker.DockerClient:
+    """The engine that this process's environment, or another, names.
+
+    Raises:
+        DockerException, RequestException, OSError: there is none.
+    """
+    named = kwargs_from_env(None if environment is None else dict(environment))
+    look_for(named.get("base_url", "unix:///var/run/docker.sock"))
+    return docker.DockerClient(**named)
+
+
+def look_for(url: str) -> None:
+    """Raises OSError if an engine's socket is missing on this machine: asked, docker-py would leave its own open."""
+    if url.startswith("unix://"):
+        Path(url.removeprefix("unix://")).stat()

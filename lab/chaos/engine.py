@@ -7,12 +7,11 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import docker
 from docker.errors import NotFound
 from docker.models.containers import Container
 
 from common.errors import DeployError
-from lab.told import told
+from lab.told import own_engine, told
 
 _PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 _NUMBER = "com.docker.compose.container-number"
@@ -30,7 +29,7 @@ class Engine:
         self.project = project
         self._filters: dict[str, str | list[str] | bool] = {"label": f"{_PROJECT}={project}"}
         with told("docker", "a Docker engine"):
-            self._client = docker.from_env(environment=dict(environment))
+            self._client = own_engine(environment)
             self._client.ping()
 
     def close(self) -> None:
