@@ -111,3 +111,11 @@ def test_the_readmes_own_data_are_read_as_the_file_says() -> None:
     block = re.search(r"```yaml\n(data: .*?)```", README, re.DOTALL)
     assert block
     assert Data.model_validate(yaml.safe_load(block[1])["data"]).name == "npz"
+
+
+def test_what_commands_write_by_default_is_nothing_to_commit() -> None:
+    """Some of it holds private keys."""
+    sources = "".join(path.read_text() for path in (ROOT / "lab").rglob("*.py"))
+    folders = set(re.findall(r'Path\("([a-z]+)"\)', sources))
+    assert folders >= {"audits", "runs", "stack"}
+    assert {f"/{name}/" for name in folders} <= set((ROOT / ".gitignore").read_text().splitlines())
