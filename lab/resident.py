@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from common.errors import WireError
 from common.machine import Machine
 from common.mailbox import Mailbox
 from common.messages import Message
-from common.node import Effect, Halt, Node, NodeId
+from common.node import Effect, Halt, Node, NodeId, Seconds
+from common.wire import Envelope
 from lab.agenda import Action, Timer
 
 
@@ -36,6 +38,14 @@ class Resident:
     held: list[tuple[Action[Resident], Any]] = field(default_factory=list)
     cuts: int = 0
     unsent: list[tuple[object, Message]] = field(default_factory=list)
+
+    def receive(self, sender: NodeId, number: int, now: Seconds, message: Message) -> str:
+        """A message waits until there is time for it; what is wrong if it may not."""
+        try:
+            self.mailbox.put(sender, Envelope("simulated", "simulated", number, now, message))
+        except WireError as error:
+            return str(error)
+        return ""
 
     def end(self, halt: Halt) -> None:
         """Nothing happens to it any more."""

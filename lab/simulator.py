@@ -27,7 +27,7 @@ from common.mailbox import Mailbox
 from common.messages import Message, Model, Probe, Refusal, Update
 from common.node import CLOUD, CONNECTED, EDGES, Effect, Halt, Measure, Node, NodeId, Record, Seconds, Send, Wake
 from common.tensors import Tensors
-from common.wire import Envelope, fault_of_values
+from common.wire import fault_of_values
 from lab.agenda import Agenda, Timer
 from lab.post import Post
 from lab.resident import Resident
@@ -169,10 +169,10 @@ class Simulator:
         sender, message = subject
         if not process.is_up or (isinstance(message, _HEAVY) and self._is_refused(process, sender, message)):
             return
-        if process.is_busy:
-            process.mailbox.put(sender, Envelope("simulated", "simulated", next(self._letters), self.now, message))
-        else:
+        if not process.is_busy:
             self._read(process, sender, message)
+        elif fault := process.receive(sender, next(self._letters), self.now, message):
+            self._keep(process.id, "dropped", {"sender": sender, "reason": fault, "count": 1}, self.now)
 
     def _is_refused(self, process: Resident, sender: NodeId, message: Update | Model | Probe) -> bool:
         """Whether numbers of a message are not finite: that is recorded, and the edge that sent it is told."""

@@ -10,6 +10,7 @@ import pytest
 
 from common.events import Event
 from common.fleet import Churn, Device, Fleet, Link, Profile
+from common.mailbox import WAITING
 from common.messages import Bye, Directive, Hello, Message, Model, Refusal, Stop, Update
 from common.node import CLOUD, CONNECTED, EDGES, Effect, Halt, NodeId, Record, Send, Wake
 from common.tensors import Layout, Tensors
@@ -174,3 +175,20 @@ def test_numbers_that_are_not_finite_are_refused_as_on_a_broker() -> None:
     assert dropped == [(CLOUD, "dropped", {"sender": "edge-0000", "reason": reason, "count": 1})]
     assert [message.reason for message in bad.told] == [reason]
     assert {row["edge"] for _, kind, row in rows if kind == "update"} == {"edge-0001"}
+
+
+def test_what_a_busy_edge_has_no_room_for_is_dropped_as_on_a_broker() -> None:
+    class Talker(Cloud):
+        def on_message(self, sender: NodeId, message: Message, now: float) -> Sequence[Effect]:
+            words = [Send(sender, Refusal(reason=f"{number}")) for number in range(WAITING + 2)]
+            return [*super().on_message(sender, message, now), *(words if isinstance(message, Hello) else ())]
+
+    rows: list[tuple[NodeId, str, Mapping[str, Any]]] = []
+    simulator = Simulator(7, lambda node, kind, row, _now: rows.append((node, kind, row)))
+    simulator.add(CLOUD, Talker(1, 3))
+    simulator.add("edge-0000", Edge(), Profile(Device(speed=12.0)), WORK)
+    assert simulator.run(2_000)
+    reason = f"{WAITING} messages of cloud wait already: expected it to wait for an answer"
+    dropped = ("edge-0000", "dropped", {"sender": CLOUD, "reason": reason, "count": 1})
+    assert [row for row in rows if row[1] == "dropped"] == [dropped, dropped]
+    assert len([row for row in rows if row[1] == "update"]) == 3
