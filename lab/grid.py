@@ -95,7 +95,7 @@ def grid_of(axes: Mapping[str, Sequence[Any]], seeds: Sequence[int] = ()) -> Gri
         found.append(("seed", tuple(seeds)))
     grid = Grid(tuple(found))
     for key, values in found:
-        if not values or len({str(value) for value in values}) < len(values):
+        if not values or len({_essence(value) for value in values}) < len(values):
             raise ConfigError(Fault(f"--grid {key}", list(values), "different values, at least one"))
     if grid.size > MOST:
         raise ConfigError(Fault("--grid", grid.size, f"at most {MOST} points"))
@@ -113,6 +113,11 @@ def text_of(value: Any) -> str:
 def word_of(text: str) -> str:
     """The text as part of a file's name."""
     return re.sub(r"[^A-Za-z0-9.+_-]+", "_", text)[:60]
+
+
+def _essence(value: Any) -> str:
+    """The same for two ways to write a number: 2 and 2.0."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _values(key: str, text: str) -> tuple[Any, ...]:

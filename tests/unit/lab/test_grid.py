@@ -48,6 +48,7 @@ def test_values_are_yaml(text: str, values: tuple[Any, ...]) -> None:
         (["a.b={x"], "--grid a.b: '{x': expected YAML values"),
         (["a.b=1,2,1"], "--grid a.b: [1, 2, 1]: expected different values"),
         (["a.b=1,'1'"], "expected different values"),
+        (["a.b=1,2,2.0"], "--grid a.b: [1, 2, 2.0]: expected different values"),
         (["a.b=1,2", "a.c=1", "a.b=3"], "--grid: 'a.b': expected each key once"),
         (["a.b=x/y,x:y"], "expected values that still differ as names of files"),
         (["a.b=x,X"], "expected values that still differ as names of files"),
