@@ -87,6 +87,20 @@ class RunFolder:
         except OSError as error:
             raise RecordError(f"run folder: {self.path}: {error}: expected a folder that can be written") from error
 
+    def begin(self) -> None:
+        """Makes the cloud's folder, by which one of several processes that found this folder empty has it.
+
+        Raises:
+            ConfigError: another process has it.
+            RecordError: it cannot be written.
+        """
+        try:
+            self.records.parent.mkdir()
+        except FileExistsError as error:
+            raise ConfigError(Fault("--out", str(self.path), "a folder in which no other run has begun")) from error
+        except OSError as error:
+            raise RecordError(f"run folder: {self.path}: {error}: expected a folder that can be written") from error
+
 
 class Tail:
     """Reads a file as it grows, line by line; a half-written last line waits for its end."""

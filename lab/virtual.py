@@ -13,7 +13,6 @@ from cloud.transcript import Transcribed
 from common.experiment import Experiment, edge_ids
 from common.node import CLOUD, INTERRUPTED, Node
 from common.privacy.calibration import Ask, fresh
-from common.program import make_folder
 from edge.build import build_all
 from lab.folder import RunFolder
 from lab.garbage import settled
@@ -65,7 +64,7 @@ def run_virtually(
     names = edge_ids(experiment.data.edges)
     named = {name: (boots or {}).get(name, f"simulated-{name}") for name in (CLOUD, *names)}
     cloud, edges = build_cloud(experiment, named[CLOUD]), list(build_all(experiment, named, ask))
-    make_folder(folder.records.parent)
+    folder.begin()
     write_beginning(folder.path, experiment, run, named[CLOUD], BROKER)
     with ExitStack() as closing:
         closing.callback(lambda: write_end(folder.path, experiment, cloud.node.tensors))

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from harness import experiment, settings_for
 
-from common.errors import DataError
+from common.errors import ConfigError, DataError, RecordError
 from common.experiment import Experiment
 from edge.build import build_all
 from lab.__main__ import main
@@ -202,3 +202,18 @@ def test_edges_whose_records_are_elsewhere_cannot_be_simulated(tmp_path: Path) -
     with pytest.raises(DataError, match=r"edge-0002\.npz"):
         simulate(Request(file, out=tmp_path / "run"), io.StringIO())
     assert not (tmp_path / "run").exists()
+
+
+def test_of_two_runs_that_found_the_same_folder_empty_one_has_it(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    folder.create()  # by the other, a moment later
+    before = run_virtually(plan_of(), folder, "one"), content_of(folder.path)
+    with pytest.raises(ConfigError, match=r"--out: '.*/run': expected a folder in which no other run has begun"):
+        run_virtually(plan_of(), folder, "other")
+    assert content_of(folder.path) == before[1]
+
+
+def test_a_run_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"run: \[Errno 2\].*: expected a folder that can be written"):
+        run_virtually(plan_of(), RunFolder(tmp_path / "run"), "one")
