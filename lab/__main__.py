@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from common.errors import ConfigError, FederationError
 from lab.commands import COMMANDS
+from lab.signals import interruptible
 
 EXIT_INTERRUPTED = 130
 SINGLE = frozenset({"chaos", "replay", "reproduce", "simulate", "sweep"})
@@ -55,7 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name, value in SETTINGS.items():
             os.environ.setdefault(name, value)
     try:
-        return COMMANDS[arguments.command].run(arguments)
+        with interruptible():
+            return COMMANDS[arguments.command].run(arguments)
     except FederationError as error:
         if os.environ.get("MAPA_DEBUG"):
             raise

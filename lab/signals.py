@@ -1,4 +1,4 @@
-"""A person's wish to stop, as a count that can be asked for."""
+"""A person's wish to stop: as a count that can be asked for, or as Ctrl-C."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ from contextlib import contextmanager
 from types import FrameType
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """While the context lasts, terminate and hang-up are what Ctrl-C is: work ends, and what it had in files goes."""
+    numbers = [number for number in NUMBERS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class Signals:

@@ -147,12 +147,13 @@ class Ray:
 
 
 def _settle(place: str) -> None:
-    """A process begins: Ctrl-C is for the one that it works for, and without that one it ends.
+    """A process begins: Ctrl-C and hang-up are for the one that it works for, and without that one it ends.
 
     `place`: the folder of its temporary files.
     """
     tempfile.tempdir = place
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _stop)
     threading.Thread(target=_watch, daemon=True).start()
 

@@ -193,7 +193,8 @@ def processes_of(group: int) -> list[int]:
     return found
 
 
-def test_interrupted_it_leaves_no_process_and_goes_on_later(file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wish", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted_it_leaves_no_process_and_goes_on_later(file: Path, tmp_path: Path, wish: signal.Signals) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "lab", "sweep", str(file), "--out", str(out), "--jobs", "2", "--quiet"]
     command += ["--set", "stop.updates=6000", "--grid", "seed=1,2,3,4,5,6,7,8"]
@@ -206,7 +207,10 @@ def test_interrupted_it_leaves_no_process_and_goes_on_later(file: Path, tmp_path
         while not list(out.glob("points/*.json")) and time.monotonic() < deadline:
             assert process.poll() is None
             time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole group
+        if wish is signal.SIGINT:
+            os.killpg(process.pid, wish)  # as a terminal does: to the whole group
+        else:
+            process.send_signal(wish)
         text = process.communicate(timeout=20)[0].decode()
     finally:
         process.kill()
