@@ -118,4 +118,6 @@ def _read(path: Path) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RecordError(f"figure: {path}: {error}: expected a file of this figure") from error
+    if not isinstance(content, dict):
+        raise RecordError(f"figure: {path}: {type(content).__name__}: expected a file of this figure")
     return content

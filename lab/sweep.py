@@ -24,6 +24,11 @@ from lab.trial import Task, perform
 from lab.virtual import cautions_of
 from lab.workers import Workers
 
+SUMMED_UP = ("state", "reason", "test_accuracy", "test_loss", "updates", "seconds", "staleness", "edges")
+"""What is read of a summary."""
+_SWEEP = {"experiment": dict, "axes": list}
+_POINT = {"experiment": dict, "summary": dict, "curve": list}
+
 
 @dataclass(frozen=True)
 class Result:
@@ -66,9 +71,9 @@ class Sweep:
             RecordError: a file of the folder cannot be read.
         """
         if self._file.is_file():
-            known, wanted = _read(self._file), self._content()
-            _same(known.get("axes"), wanted["axes"], f"{self._file}: --grid")
-            _same(known.get("experiment"), wanted["experiment"], str(self._file))
+            known, wanted = _read(self._file, _SWEEP), self._content()
+            _same(known["axes"], wanted["axes"], f"{self._file}: --grid")
+            _same(known["experiment"], wanted["experiment"], str(self._file))
         done = {result.point.name for result in self.results()}
         return [self._task(point) for point in self.grid.points() if point.name not in done]
 
@@ -95,8 +100,10 @@ class Sweep:
         for point in self.grid.points():
             path, wanted = self._path(point.name), self._task(point).experiment
             if path.is_file():
-                content = _read(path)
-                _same(content.get("experiment"), wanted, str(path))
+                content = _read(path, _POINT)
+                _same(content["experiment"], wanted, str(path))
+                if lost := [name for name in SUMMED_UP if name not in content["summary"]]:
+                    raise RecordError(f"sweep: {path}: summary: no {lost[0]}: expected a file of this sweep")
                 found.append(Result(point, content["summary"], content["curve"]))
         return found
 
@@ -152,11 +159,15 @@ def run_tasks(tasks: Sequence[Task], workers: Workers) -> Iterator[Task]:
         yield task
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, parts: Mapping[str, type]) -> dict[str, Any]:
+    """A file of the sweep, with all its parts."""
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RecordError(f"sweep: {path}: {error}: expected a file of this sweep") from error
+    for name, kind in parts.items():
+        if not (isinstance(content, dict) and isinstance(content.get(name), kind)):
+            raise RecordError(f"sweep: {path}: no {name}: expected a file of this sweep")
     return content
 
 

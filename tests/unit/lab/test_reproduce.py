@@ -167,6 +167,11 @@ def test_figure_4_recovers_digits_and_is_not_made_twice(reproduce: Call, tmp_pat
     assert "figure.json: steps: " in errors
     assert "expected 7, as when the figure was made" in errors
 
+    mark.write_text("[]")
+    code, _, errors = reproduce(NUMBER, "--quick", "--mechanism", "paper", "--data", str(shared_data))
+    assert code == 6
+    assert "figure.json: list: expected a file of this figure" in errors
+
 
 def test_figure_4_without_its_data_leaves_nothing(reproduce: Call, tmp_path: Path) -> None:
     write(tmp_path)
