@@ -6,6 +6,7 @@ returns a new `Figure`; nothing touches matplotlib's process-wide state.
 
 from __future__ import annotations
 
+import io
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -192,3 +193,10 @@ def _legend(figure: Figure, axes: Axes, entries: int) -> None:
         handles, labels = axes.get_legend_handles_labels()
         columns = min(entries, 4)
         figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False, fontsize=9.5)
+
+
+def png_of(figure: Figure, dpi: float | None = None) -> bytes:
+    """The picture as a file has it; `dpi`: none: the figure's own."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi="figure" if dpi is None else dpi)
+    return buffer.getvalue()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from importlib import resources
 from pathlib import Path
 
 import jinja2
-from matplotlib.figure import Figure
 
 from common.errors import RecordError
 from lab import plots
@@ -55,7 +53,7 @@ def write_report(folders: Sequence[Path], out: Path) -> Written:
     labels = labels_of(runs)
     curves = [plots.Curve(label, run.history) for label, run in zip(labels, runs, strict=True)]
     figures = {"scores": plots.scores(curves), "staleness": plots.staleness(curves), "stages": plots.stages(curves)}
-    pictures = {name: _png(figure) for name, figure in figures.items()}
+    pictures = {name: plots.png_of(figure) for name, figure in figures.items()}
     page = _page(labels, runs, pictures)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -79,12 +77,6 @@ def labels_of(runs: Sequence[Run]) -> list[str]:
     ]
     again = Counter(labels)
     return [label if again[label] == 1 else f"{label} {place}" for place, label in enumerate(labels, start=1)]
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
 
 
 def _page(labels: Sequence[str], runs: Sequence[Run], pictures: Mapping[str, bytes]) -> str:

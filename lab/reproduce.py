@@ -15,6 +15,7 @@ from lab.design import EVERYTHING, Choice, Design, design
 from lab.figure import Figure, Mechanism, read_figure
 from lab.grid import word_of
 from lab.panels import draw
+from lab.plots import png_of
 from lab.recovery import NUMBER, Recovery, recover
 from lab.sweep import Sweep
 from lab.sweeping import run_all, warn, workers_for
@@ -101,7 +102,7 @@ def _one(order: Order, figure: Figure, stream: TextIO) -> None:
         panels = list(panels_of(plan, plot, results))
         picture = folder / (f"figure-{number}.png" if len(figure.plots) == 1 else f"figure-{number}-{index}.png")
         title = f"{figure.title} ({order.mechanism}{', quick' if order.quick else ''})"
-        draw(panels, title).savefig(picture, dpi=150)
+        write(picture, png_of(draw(panels, title), dpi=150))
         for panel in panels:
             tell(panel, stream)
         print(f"picture: {picture}", file=stream, flush=True)

@@ -16,6 +16,7 @@ from common.experiment import read_yaml
 from lab.countdown import Countdown
 from lab.grid import read_grid
 from lab.panels import Panel, draw, is_wide
+from lab.plots import png_of
 from lab.sweep import Result, Sweep, check_points, run_tasks
 from lab.table import Spread, as_csv, print_table, rows_of
 from lab.trial import Task
@@ -57,7 +58,7 @@ def sweep(order: Order, stream: TextIO, *, quiet: bool = False) -> int:
     write(order.out / "results.csv", as_csv(rows))
     print_table(rows, grid.keys, stream)
     picture = order.out / "sweep.png"
-    draw(panels_of(rows, grid.keys), order.file.stem).savefig(picture, dpi=150)
+    write(picture, png_of(draw(panels_of(rows, grid.keys), order.file.stem), dpi=150))
     print(f"table:   {order.out / 'results.csv'}\npicture: {picture}", file=stream)
     return 0
 

@@ -50,3 +50,11 @@ def test_a_file_that_somebody_has_edited_is_named(
     path.write_text(json.dumps({**whole, **content} if isinstance(content, dict) else content))
     code, errors = sweep()
     assert (code, errors) == (6, f"error: sweep: {path}: {clue}: expected a file of this sweep\n")
+
+
+def test_a_picture_that_cannot_be_written_is_named(sweep: Sweeping, tmp_path: Path) -> None:
+    picture = tmp_path / "out" / "sweep.png"
+    picture.mkdir(parents=True)
+    code, errors = sweep()
+    assert code == 6
+    assert f"error: file: {picture}: Is a directory" in errors
