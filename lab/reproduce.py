@@ -10,6 +10,8 @@ from typing import Any, TextIO
 from cloud.build import check as check_cloud
 from cloud.results import write
 from common.errors import ConfigError, Fault
+from common.program import make_folder
+from common.storage import held
 from lab.curves import Results, panels_of, tell
 from lab.design import EVERYTHING, Choice, Design, design
 from lab.figure import Figure, Mechanism, read_figure
@@ -20,6 +22,8 @@ from lab.recovery import NUMBER, Recovery, recover
 from lab.sweep import Sweep
 from lab.sweeping import run_all, warn, workers_for
 from lab.table import as_csv, rows_of
+from lab.trial import Task
+from lab.workers import Workers
 
 Sweeps = Mapping[tuple[str, str], Sweep]
 """By panel and variant."""
@@ -81,16 +85,28 @@ def reproduce(order: Order, stream: TextIO) -> int:
 
 
 def _one(order: Order, figure: Figure, stream: TextIO) -> None:
-    number, folder, is_real = figure.figure, order.folder(figure.figure), figure.runs == "broker"
+    folder, is_real = order.folder(figure.figure), figure.runs == "broker"
     plan = design(figure, order.mechanism, {"data.download": False}, quick=order.quick, choice=order.choice)
     sweeps = _sweeps(order, plan)
-    tasks = [task for sweep in sweeps.values() for task in sweep.missing()]
+    tasks = _missing(sweeps)
     workers = workers_for(1 if is_real else order.jobs, None if is_real else order.ray, len(tasks))
     if tasks:
         for sweep in sweeps.values():
             check_cloud(sweep.experiment(next(sweep.grid.points())))
-        for sweep in sweeps.values():
-            sweep.claim()
+    with held(make_folder(folder) / "lock"):
+        _carry_out(order, plan, sweeps, workers, stream)
+
+
+def _missing(sweeps: Sweeps) -> list[Task]:
+    return [task for sweep in sweeps.values() for task in sweep.missing()]
+
+
+def _carry_out(order: Order, plan: Design, sweeps: Sweeps, workers: Workers, stream: TextIO) -> None:
+    """The figure, once its folder is this process's own."""
+    figure, tasks = plan.figure, _missing(sweeps)  # asked again: another process may have been at work here
+    number, folder = figure.figure, order.folder(figure.figure)
+    for sweep in sweeps.values() if tasks else ():
+        sweep.claim()
     whole = sum(sweep.grid.size for sweep in sweeps.values())
     print(f"figure {number}: {figure.title}: {whole} runs, {whole - len(tasks)} made before", file=stream, flush=True)
     run_all(tasks, workers, stream)

@@ -13,6 +13,8 @@ from cloud.results import write
 from common.answers import Answers
 from common.errors import ConfigError, Fault
 from common.experiment import read_yaml
+from common.program import make_folder
+from common.storage import held
 from lab.countdown import Countdown
 from lab.grid import read_grid
 from lab.panels import Panel, draw, is_wide
@@ -46,9 +48,16 @@ def sweep(order: Order, stream: TextIO, *, quiet: bool = False) -> int:
     """
     grid = read_grid(order.grid)
     plan = Sweep(read_yaml(order.file), order.overrides, grid, order.out, cache=order.cache)
-    tasks = plan.missing()
-    workers = workers_for(order.jobs, order.ray, len(tasks))
+    workers = workers_for(order.jobs, order.ray, len(plan.missing()))
     check_points(plan, Answers(order.cache).ask, lambda text: print(text, file=stream))
+    with held(make_folder(order.out) / "lock"):
+        _carry_out(plan, order, workers, stream, quiet=quiet)
+    return 0
+
+
+def _carry_out(plan: Sweep, order: Order, workers: Workers, stream: TextIO, *, quiet: bool) -> None:
+    """The sweep, once the folder is its own."""
+    grid, tasks = plan.grid, plan.missing()  # asked again: another process may have been at work here
     plan.claim()
     print(f"sweep: {grid.size} points, {grid.size - len(tasks)} done before; {order.out}", file=stream, flush=True)
     run_all(tasks, workers, stream, quiet=quiet)
@@ -60,7 +69,6 @@ def sweep(order: Order, stream: TextIO, *, quiet: bool = False) -> int:
     picture = order.out / "sweep.png"
     write(picture, png_of(draw(panels_of(rows, grid.keys), order.file.stem), dpi=150))
     print(f"table:   {order.out / 'results.csv'}\npicture: {picture}", file=stream)
-    return 0
 
 
 def run_all(tasks: Sequence[Task], workers: Workers, stream: TextIO, *, quiet: bool = False) -> None:

@@ -1,9 +1,10 @@
-"""The folder of a sweep: what somebody has edited there, or what cannot be written, is named."""
+"""The folder of a sweep: one process at a time works in it, and what somebody has edited there is named."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import yaml
 from harness import experiment
 
+from common.storage import held
+from lab import sweeping
 from lab.__main__ import main
 
 Sweeping = Callable[..., tuple[int, str]]
@@ -58,3 +61,26 @@ def test_a_picture_that_cannot_be_written_is_named(sweep: Sweeping, tmp_path: Pa
     code, errors = sweep()
     assert code == 6
     assert f"error: file: {picture}: Is a directory" in errors
+
+
+def test_two_sweeps_in_one_folder_do_not_mix(sweep: Sweeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "held", partial(held, patience=0.0))
+    (tmp_path / "out").mkdir()
+    with held(tmp_path / "out" / "lock"):  # by the other
+        code, errors = sweep()
+    assert code == 6
+    assert "lock: another process runs here" in errors
+    assert not (tmp_path / "out" / "sweep.json").exists()
+
+
+def test_a_sweep_that_another_has_overtaken_is_refused(
+    sweep: Sweeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(*_: object) -> None:
+        monkeypatch.undo()
+        assert sweep("--set", "stop.updates=6")[0] == 0
+
+    monkeypatch.setattr(sweeping, "check_points", overtaken)
+    code, errors = sweep()
+    assert code == 2
+    assert "sweep.json: stop.updates: 5: expected 6, as when the sweep began" in errors
