@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -98,7 +99,7 @@ def _one(order: Order, figure: Figure, stream: TextIO) -> None:
 
 
 def _missing(sweeps: Sweeps) -> list[Task]:
-    return [task for sweep in sweeps.values() for task in sweep.missing()]
+    return list(in_turn([sweep.missing() for sweep in sweeps.values()]))
 
 
 def _carry_out(order: Order, plan: Design, sweeps: Sweeps, workers: Workers, stream: TextIO) -> None:
@@ -123,6 +124,12 @@ def _carry_out(order: Order, plan: Design, sweeps: Sweeps, workers: Workers, str
             tell(panel, stream)
         print(f"picture: {picture}", file=stream, flush=True)
     print(f"table:   {folder / 'results.csv'}", file=stream, flush=True)
+
+
+def in_turn(sweeps: Iterable[Iterable[Task]]) -> Iterator[Task]:
+    """One run of each, then another one of each: so many runs take about so long, whatever a model costs."""
+    for row in zip_longest(*sweeps):
+        yield from (task for task in row if task is not None)
 
 
 def _sweeps(order: Order, plan: Design) -> Sweeps:

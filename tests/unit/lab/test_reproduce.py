@@ -17,8 +17,10 @@ from lab.attacks.recording import read
 from lab.curves import panels_of
 from lab.grid import Point
 from lab.recovery import EPSILONS, MODELS, NUMBER
+from lab.reproduce import in_turn
 from lab.sweep import Result
 from lab.table import Spread
+from lab.trial import Task
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -74,6 +76,11 @@ def test_a_figure_that_is_not_there_lists_those_that_are(figure: str, reproduce:
     assert code == 2
     assert f"figure: '{figure}': expected one of 4, 99, or all" in errors
     assert not (tmp_path / "out").exists()
+
+
+def test_runs_of_all_series_take_turns_so_that_the_time_left_is_told_from_all_of_them(tmp_path: Path) -> None:
+    series = [[Task(f"{name}{index}", {}, tmp_path) for index in range(count)] for name, count in (("a", 3), ("b", 1))]
+    assert [task.name for task in in_turn(series)] == ["a0", "b0", "a1", "a2"]
 
 
 def test_a_folder_without_figures_is_told(reproduce: Call) -> None:
