@@ -8,6 +8,7 @@ from typing import TextIO
 from lab.design import Design
 from lab.figure import Plot
 from lab.panels import Panel, is_wide
+from lab.rounding import at_most
 from lab.sweep import Result
 from lab.table import Spread
 
@@ -130,5 +131,6 @@ def tell(panel: Panel, stream: TextIO) -> None:
     print(f"  {panel.title}: {panel.y_label} by {panel.x_label}", file=stream)
     for name, points in panel.series.items():
         shown = points if len(points) <= 6 else points[-1:]
-        text = "; ".join(f"{'' if x is None else f'{x:.4g}: '}{spread}" for x, spread in shown)
+        # upwards, for x may be a total epsilon
+        text = "; ".join(f"{'' if x is None else f'{at_most(x, 4):.4g}: '}{spread}" for x, spread in shown)
         print(f"    {name:<16} {text or 'not reached, or not established'}", file=stream)

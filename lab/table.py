@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lab.rounding import at_most
 from lab.sweep import Result
 
 WIDTH = 120
@@ -78,6 +79,10 @@ class Spread:
             return None
         return cls(statistics.fmean(known), min(known), max(known), len(known))
 
+    def claimed(self) -> Spread:
+        """Of epsilons, in as many digits as are printed: none is below the one it stands for."""
+        return Spread(at_most(self.mean, 4), at_most(self.lowest, 4), at_most(self.highest, 4), self.count)
+
     def __str__(self) -> str:
         if self.count == 1 or self.lowest == self.highest:
             return f"{self.mean:.4g}"
@@ -96,9 +101,9 @@ def print_table(rows: Sequence[dict[str, Any]], keys: Sequence[str], stream: Tex
     for name in ("accuracy", "loss", "total epsilon", "seeds"):
         table.add_column(name, justify="right")
     for values, group in groups.items():
-        cells = [
-            Spread.of(row[measure] for row in group) for measure in ("test_accuracy", "test_loss", "epsilon_total")
-        ]
+        cells = [Spread.of(row[measure] for row in group) for measure in ("test_accuracy", "test_loss")]
+        spent = Spread.of(row["epsilon_total"] for row in group)
+        cells.append(None if spent is None else spent.claimed())
         found = ["-" if cell is None else str(cell) for cell in cells]
         table.add_row(*(Text(text) for text in (*values, *found, str(len(group)))))  # whose brackets mean nothing
     Console(file=stream, width=None if stream.isatty() else WIDTH, highlight=False).print(table)

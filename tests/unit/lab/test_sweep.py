@@ -19,6 +19,8 @@ import yaml
 from harness import experiment
 
 from lab.__main__ import main
+from lab.curves import tell
+from lab.panels import Panel
 from lab.sweep import Result
 from lab.sweeping import panels_of
 from lab.table import Spread, as_csv, print_table, rows_of
@@ -254,6 +256,16 @@ def test_the_table_reads_back_whatever_the_values_are() -> None:
     assert [row["k.a"] for row in read] == [strange, ""]
     assert read[0]["k.b"] == "[1, 2]"
     assert (read[0]["epsilon_total"], read[1]["test_accuracy"]) == ("", "")
+
+
+def test_no_printed_epsilon_is_below_the_one_that_was_spent() -> None:
+    stream = io.StringIO()
+    print_table(rows_of([result((("seed", seed),), 0.5, 0.132191 + 2e-5 * seed) for seed in (1, 2)]), ["seed"], stream)
+    assert "0.1323" in stream.getvalue()
+    assert "0.1322" not in stream.getvalue()
+    stream = io.StringIO()
+    tell(Panel("a", "total epsilon", "accuracy", {"AUDP": [(0.132211, Spread(0.5, 0.5, 0.5, 1))]}), stream)
+    assert "0.1323: 0.5" in stream.getvalue()
 
 
 def test_the_printed_table_puts_seeds_together_and_takes_brackets_as_they_are() -> None:
